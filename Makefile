@@ -1,0 +1,50 @@
+# Everything from a fresh clone: `make demo` runs the paper in miniature, `make test` the tests.
+# Needs Python 3.11 or newer and nothing else of ours.
+
+PYTHON ?= python3
+VENV ?= .venv
+# torch is installed first and alone, so that a CPU build that is already to be had is kept. On a machine
+# whose pip would fetch a CUDA build, name a CPU one:
+#   make demo TORCH="torch --index-url <index of CPU builds>"
+TORCH ?= torch==2.13.0
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo smoke test lint bench clean
+
+help:
+	@echo "make demo   set up and run the paper in miniature (two CPU cores, about 15 minutes)"
+	@echo "make smoke  the same stages in under two minutes; the numbers mean nothing"
+	@echo "make test   set up and run the tests"
+	@echo "make lint   ruff and mypy"
+	@echo "make bench  the benchmarks"
+
+# The stamp is newer than what it was made from, so nothing is installed twice.
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'cef-env needs Python 3.11 or newer; set PYTHON=...')"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check $(TORCH)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+setup: $(VENV)/installed
+
+demo: setup
+	$(BIN)/cef reproduce --preset laptop --out runs/demo
+
+smoke: setup
+	$(BIN)/cef reproduce --preset smoke --out runs/smoke
+
+test: setup
+	$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup
+	for bench in tests/bench/bench_*.py; do $(BIN)/python $$bench || exit 1; done
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,181 @@
+"""The stages of `cef reproduce`: warm start, two RL runs, sweep over alpha, report.
+
+Each stage leaves its artefacts and a manifest in its own folder of the run directory and is skipped when
+it is done; within a stage, training and sampling continue where they were. Killed at any moment and run
+again, the run ends with the same summary.json. Command: `cef reproduce --preset laptop --out runs/demo`.
+"""
+
+import json
+
+import platform
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from cef_env.errors import UserError
+from cef_env.files import exclusive, write_json
+from cef_env.judge import Judge
+from cef_env.problems import ProblemSet, builtin
+from cef_env.training.config import Config
+from cef_env.ui import Reporter
+
+PACKAGES = ("cef-env", "gymnasium", "numpy", "tokenizers", "torch", "transformers")
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run directory with its config; what every stage gets."""
+
+    config: Config
+    root: Path
+    judge: Judge
+    reporter: Reporter
+
+    def stage(self, name: str) -> Path:
+        return self.root / name
+
+    @property
+    def warm_start(self) -> Path:
+        return self.root / "sft" / "model"
+
+    def endpoint(self, name: str) -> Path:
+        return self.root / f"rl_{name}" / "model"
+
+
+def reproduce(config: Config, out: Path, reporter: Reporter) -> Path:
+    """Runs every stage that is not done yet; returns the path of the report.
+
+    Raises `UserError` when `out` belongs to another config or another process is working on it.
+    """
+    import torch
+
+    torch.set_num_threads(1)  # the judge needs the other cores, and tiny matrices gain nothing
+    torch.use_deterministic_algorithms(True)
+    claim_directory(config, out)
+    with exclusive(out / "lock", f"run directory {str(out)!r}"):
+        with Judge(cache=out / "judge.sqlite") as judge:
+            run = Run(config, out, judge, reporter)
+            for name, work in STAGES.items():
+                run_stage(run, name, work)
+    return out / "report" / "report.html"
+
+
+def claim_directory(config: Config, out: Path) -> None:
+    """Makes `out` the directory of this config, or refuses when it is another's."""
+    path = out / "config.json"
+    wanted = config.model_dump(mode="json")
+    if path.exists():
+        try:
+            found = json.loads(path.read_text())
+        except ValueError as error:
+            raise UserError(f"{path} is not JSON; choose another --out or delete {out}") from error
+        if found != wanted:
+            key = _first_difference(found, wanted)
+            raise UserError(f"run directory {str(out)!r} was made with another config (key {key}); choose another --out")
+        return
+    if out.exists() and any(out.iterdir()):
+        raise UserError(f"run directory {str(out)!r} is not empty and holds no run; choose another --out")
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(path, wanted)
+
+
+def _first_difference(found: Any, wanted: Any, prefix: str = "") -> str:
+    """Dotted name of the first key on which two configs differ."""
+    if not isinstance(found, dict) or not isinstance(wanted, dict):
+        return prefix.removesuffix(".") or "(all)"
+    for key in sorted({*found, *wanted}):
+        if found.get(key) != wanted.get(key):
+            return _first_difference(found.get(key), wanted.get(key), f"{prefix}{key}.")
+    return prefix.removesuffix(".")
+
+
+def run_stage(run: Run, name: str, work: Callable[[Run, Path], None]) -> None:
+    """Does one stage unless its manifest says that it is done."""
+    folder = run.stage(name)
+    manifest = folder / "manifest.json"
+    if manifest.exists():
+        run.reporter.skip(name)
+        return
+    resumed = folder.exists()
+    folder.mkdir(exist_ok=True)
+    wall, cpu = time.monotonic(), time.process_time()
+    work(run, folder)
+    wall_s, cpu_s = time.monotonic() - wall, time.process_time() - cpu
+    write_json(
+        manifest,
+        {
+            "stage": name,
+            "seed": run.config.seed,
+            "versions": {package: version(package) for package in PACKAGES},
+            "python": platform.python_version(),
+            "sandbox_tier": str(run.judge.tier),
+            "resumed": resumed,
+            "wall_s": round(wall_s, 2),
+            "cpu_s": round(cpu_s, 2),
+            "peak_memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
+        },
+    )
+    run.reporter.done(name, wall_s)
+
+
+def sft_stage(run: Run, folder: Path) -> None:
+    from cef_env.training.sft import train_sft
+
+    with run.reporter.bar("sft", run.config.sft.steps) as progress:
+        train_sft(run.config, folder, progress)
+
+
+def rl_stage(name: str) -> Callable[[Run, Path], None]:
+    """The RL run at the coverage called `name` (low or high)."""
+
+    def work(run: Run, folder: Path) -> None:
+        from cef_env.training.grpo import train_rl
+
+        coverage = run.config.coverages[name]  # type: ignore[index]
+        with run.reporter.bar(f"rl_{name}", run.config.rl.steps) as progress:
+            train_rl(run.config, coverage, run.warm_start, folder, run.judge, progress)
+
+    return work
+
+
+def evaluation_problems(config: Config) -> dict[str, ProblemSet]:
+    """The held-out problems of each split: fixed by the seed, disjoint from training by composition."""
+    return {
+        split: builtin.load(split, count=count, seed=config.seed)
+        for split, count in config.sweep.problems.items()
+    }
+
+
+def sweep_stage(run: Run, folder: Path) -> None:
+    from cef_env.eval.sampling import sweep
+
+    sweep(
+        config=run.config,
+        low=run.endpoint("low"),
+        high=run.endpoint("high"),
+        problems=evaluation_problems(run.config),
+        judge=run.judge,
+        path=folder / "samples.jsonl",
+        reporter=run.reporter,
+    )
+
+
+def report_stage(run: Run, folder: Path) -> None:
+    from cef_env.eval.report import write_report
+
+    write_report(run.root, folder)
+
+
+STAGES: dict[str, Callable[[Run, Path], None]] = {
+    "sft": sft_stage,
+    "rl_low": rl_stage("low"),
+    "rl_high": rl_stage("high"),
+    "sweep": sweep_stage,
+    "report": report_stage,
+}
+
+__all__ = ["STAGES", "Run", "claim_directory", "evaluation_problems", "reproduce", "run_stage"]

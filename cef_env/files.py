@@ -1,0 +1,70 @@
+"""Files that are either whole or absent, whatever kills the process.
+
+Used by everything that leaves artefacts. Does not know what is in them.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cef_env.errors import UserError
+
+
+def sync_folder(path: Path) -> None:
+    """Makes renames inside `path` durable."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_atomic(path: Path, data: bytes | str) -> None:
+    """Writes a whole file or nothing: temporary name, fsync, rename."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with open(temporary, "wb") as stream:
+        stream.write(data.encode() if isinstance(data, str) else data)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Atomic, with sorted keys and a final newline; refuses NaN, which is not JSON."""
+    write_atomic(path, json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n")
+
+
+def folder_atomic(path: Path, fill: Callable[[Path], None]) -> None:
+    """Makes directory `path` by `fill(temporary directory)`; it has its name only when complete."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    fill(temporary)
+    for entry in temporary.iterdir():
+        with open(entry, "rb") as stream:
+            os.fsync(stream.fileno())
+    sync_folder(temporary)
+    if path.exists():
+        shutil.rmtree(path)
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+@contextmanager
+def exclusive(path: Path, what: str) -> Iterator[None]:
+    """Holds an advisory lock on `path`; `UserError` when another process holds it.
+
+    The kernel drops the lock when the process ends, however it ends.
+    """
+    with open(path, "a") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(f"{what} is in use by another process; wait for it to end") from error
+        yield

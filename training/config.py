@@ -1,0 +1,192 @@
+"""The configuration of a whole reproduction, as pydantic models read from YAML.
+
+Presets live in `training/configs/*.yaml`. Unknown keys are errors: a typo must not train something else.
+"""
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+
+from cef_env.errors import UserError
+from cef_env.problems import parse_coverage
+
+CoverageField = Annotated[int | None, BeforeValidator(parse_coverage)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelConfig(_Strict):
+    """A decoder of the Qwen2 architecture, built from nothing."""
+
+    hidden_size: int = 128
+    """Width of the residual stream."""
+    intermediate_size: int = 384
+    """Width of the gated MLP."""
+    layers: int = 3
+    """Number of decoder layers."""
+    heads: int = 4
+    """Attention heads; `hidden_size` must be a multiple of it."""
+    kv_heads: int = 4
+    """Key-value heads; `heads` must be a multiple of it."""
+    max_length: int = 512
+    """Longest sequence, prompt and answer together, in tokens."""
+
+
+class TokenizerConfig(_Strict):
+    """A BPE tokenizer whose merges may span a whole line but never a newline."""
+
+    vocab_size: int = 1024
+    """Size of the vocabulary, the 256 bytes and the special tokens included."""
+    problems: int = 2000
+    """How many problems its training text is drawn from."""
+
+
+class MixtureConfig(_Strict):
+    """Which program answers a problem in the warm start's data; the shares sum to 1."""
+
+    brute_force: float = 0.45
+    """Share of correct slow programs."""
+    efficient: float = 0.12
+    """Share of correct fast programs."""
+    brute_force_bug: float = 0.10
+    """Share of slow programs with a natural bug."""
+    efficient_bug: float = 0.33
+    """Share of fast programs with a natural bug."""
+
+    @field_validator("efficient_bug")
+    @classmethod
+    def _sums_to_one(cls, value: float, info: Any) -> float:
+        total = value + sum(info.data.values())
+        if abs(total - 1) > 1e-9:
+            raise ValueError(f"the shares of the mixture sum to {total:g}, not 1")
+        return value
+
+
+class SFTConfig(_Strict):
+    """The warm start: supervised next-token training on programs of the train split."""
+
+    steps: int = 420
+    """Optimiser steps."""
+    batch_size: int = 48
+    """Programs per step."""
+    learning_rate: float = 3e-3
+    """Peak of AdamW's learning rate; linear warm-up, then linear decay to 5%."""
+    warmup_steps: int = 50
+    """Steps of the warm-up."""
+    weight_decay: float = 0.01
+    """AdamW's decoupled weight decay."""
+    clip_norm: float = 1.0
+    """Gradients are clipped to this L2 norm."""
+    mixture: MixtureConfig = MixtureConfig()
+    """What the answers are."""
+    save_every: int = 50
+    """Steps between resumable checkpoints."""
+
+
+class RLConfig(_Strict):
+    """GRPO against `cef/Reasoning-v0`, once for each coverage."""
+
+    steps: int = 24
+    """Optimiser steps; each draws new problems."""
+    problems_per_step: int = 12
+    """Groups per step."""
+    group_size: int = 8
+    """Answers per problem; advantages are normalised within the group."""
+    learning_rate: float = 1e-4
+    """AdamW's constant learning rate."""
+    clip_norm: float = 1.0
+    """Gradients are clipped to this L2 norm."""
+    kl_coef: float = 0.0
+    """Weight of the k3 estimate of KL(policy || warm start); 0 turns it off."""
+    temperature: float = 1.0
+    """Sampling temperature of rollouts."""
+    save_every: int = 4
+    """Steps between resumable checkpoints."""
+
+
+class SweepConfig(_Strict):
+    """Evaluation of the merged checkpoints."""
+
+    alphas: tuple[float, ...] = (-1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
+    """theta(alpha) = alpha * high + (1 - alpha) * low."""
+    problems: dict[str, int] = {"hard": 96, "easy": 96}
+    """How many problems of each split."""
+    samples: int = 12
+    """Answers per problem and alpha."""
+    chunk_problems: int = 16
+    """Problems per unit of work; a killed sweep redoes at most one."""
+    temperature: float = 1.0
+    """Sampling temperature."""
+
+    @field_validator("alphas")
+    @classmethod
+    def _endpoints(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if len(set(value)) != len(value) or not {0.0, 1.0} <= set(value):
+            raise ValueError("alphas must be distinct and contain the endpoints 0 and 1")
+        return tuple(sorted(value))
+
+
+class Config(_Strict):
+    """One reproduction: warm start, one RL run per coverage, sweep over alpha, report."""
+
+    preset: str
+    """The name that messages and reports use."""
+    seed: int = 0
+    """Every random choice derives from it."""
+    max_new_tokens: int = 256
+    """Token budget of one answer, in training and evaluation."""
+    coverages: dict[Literal["low", "high"], CoverageField] = {"low": 2, "high": None}
+    """Coverage k of the two RL runs; inf for all tests."""
+    model: ModelConfig = ModelConfig()
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    sft: SFTConfig = SFTConfig()
+    rl: RLConfig = RLConfig()
+    sweep: SweepConfig = SweepConfig()
+
+    @field_validator("coverages")
+    @classmethod
+    def _both_and_ordered(cls, value: dict[str, int | None]) -> dict[str, int | None]:
+        if set(value) != {"low", "high"}:
+            raise ValueError("coverages needs both low and high")
+        low, high = value["low"], value["high"]
+        if low is None or (high is not None and low >= high):
+            raise ValueError(f"coverage low ({low}) must be smaller than high ({high})")
+        return value
+
+
+def presets() -> list[str]:
+    """The names of the presets that come with the package."""
+    folder = files("cef_env.training") / "configs"
+    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+
+
+def load_config(name_or_path: str, seed: int | None = None) -> Config:
+    """A preset by name, or a YAML file by path; `UserError` names the field that is wrong."""
+    if name_or_path in presets():
+        text = (files("cef_env.training") / "configs" / f"{name_or_path}.yaml").read_text()
+    elif name_or_path.endswith((".yaml", ".yml")):
+        try:
+            text = Path(name_or_path).read_text()
+        except OSError as error:
+            raise UserError(f"config {name_or_path!r} cannot be read: {error.strerror}") from error
+    else:
+        raise UserError(f"preset {name_or_path!r} is unknown; choose {', '.join(presets())}, or give a .yaml file")
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UserError(f"config {name_or_path!r} is not YAML: {str(error).splitlines()[0]}") from error
+    if not isinstance(data, dict):
+        raise UserError(f"config {name_or_path!r}: expected keys and values at the top level")
+    if seed is not None:
+        data["seed"] = seed
+    try:
+        return Config.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise UserError(f"config {name_or_path!r}, key {field}: {first['msg']}") from error

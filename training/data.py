@@ -1,0 +1,69 @@
+"""Conversations for the warm start, and tensors for both kinds of training.
+
+Does not build tests: the warm start only reads statements and programs.
+"""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from cef_env.envs.text import fenced, statement_text
+from cef_env.problems.builtin import Composition, draw
+from cef_env.training.config import MixtureConfig
+
+
+def draw_answer(composition: Composition, mixture: MixtureConfig, rng: random.Random) -> str:
+    """One program for the problem, by the shares of the mixture."""
+    kinds = list(type(mixture).model_fields)
+    kind = rng.choices(kinds, weights=[getattr(mixture, kind) for kind in kinds])[0]
+    if kind == "brute_force":
+        return composition.brute_force
+    if kind == "efficient":
+        return composition.efficient
+    return rng.choice(composition.brute_force_bugs if kind == "brute_force_bug" else composition.efficient_bugs)
+
+
+def prompt_text(composition: Composition) -> str:
+    """What `cef/Reasoning-v0` shows for this problem."""
+    return statement_text(composition.statement)
+
+
+def supervised_batch(
+    tokenizer: Any, mixture: MixtureConfig, size: int, rng: random.Random
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(ids, mask) of `size` conversations of the train split; mask is 1 on the answer and its end token."""
+    prompts, answers = [], []
+    for _ in range(size):
+        composition = draw("train", rng)
+        messages = [{"role": "user", "content": prompt_text(composition)}]
+        prompts.append(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+        answers.append(fenced(draw_answer(composition, mixture, rng)) + tokenizer.eos_token)
+    encode = lambda texts: tokenizer(texts, add_special_tokens=False)["input_ids"]  # noqa: E731
+    return pad_batch(encode(prompts), encode(answers), tokenizer.pad_token_id)
+
+
+def pad_batch(
+    prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], pad: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(ids, mask), both (batch, longest), padded on the right; mask is 1 on answer tokens.
+
+    Causal attention never looks right, so the padding needs no attention mask.
+    """
+    longest = max(len(p) + len(a) for p, a in zip(prompts, answers, strict=True))
+    ids = torch.full((len(prompts), longest), pad, dtype=torch.long)
+    mask = torch.zeros(len(prompts), longest)
+    for row, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
+        end = len(prompt) + len(answer)
+        ids[row, :end] = torch.tensor([*prompt, *answer])
+        mask[row, len(prompt) : end] = 1
+    return ids, mask
+
+
+def answer_logprobs(model: Any, ids: torch.Tensor, temperature: float = 1.0) -> torch.Tensor:
+    """log p(ids[:, t+1] | ids[:, :t+1]) at `temperature`: shape (batch, longest - 1)."""
+    logits = model(input_ids=ids[:, :-1], use_cache=False).logits.float() / temperature
+    targets = ids[:, 1:]
+    picked = logits.gather(2, targets[..., None])[..., 0]
+    return picked - torch.logsumexp(logits, dim=-1)

@@ -1,0 +1,74 @@
+"""The warm start: supervised training of a tiny model on right, slow, fast and buggy programs.
+
+Resumable and bit-for-bit repeatable: every step's data comes from (seed, step), and a checkpoint holds
+model and optimiser. Does not evaluate. Command: `cef train sft CONFIG --out DIR`.
+"""
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from cef_env.files import folder_atomic
+from cef_env.training.config import Config
+from cef_env.training.data import answer_logprobs, supervised_batch
+from cef_env.training.model import build_model, save_checkpoint, train_tokenizer
+from cef_env.training.state import TrainState
+
+Progress = Callable[[int, int, str], None]
+"""Called with (done, total, note) after every step."""
+
+
+def learning_rate(step: int, steps: int, peak: float, warmup: int) -> float:
+    """Linear warm-up to `peak`, then linear decay to 5% of it at the last step."""
+    return peak * min(1.0, (step + 1) / max(1, warmup)) * (0.05 + 0.95 * (1 - step / steps))
+
+
+def train_sft(config: Config, out: Path, progress: Progress) -> Path:
+    """Trains the tokenizer and the warm start; returns the checkpoint directory `out/model`.
+
+    Continues from `out/state.pt` when it is there.
+    """
+    final = out / "model"
+    if final.exists():
+        return final
+    out.mkdir(parents=True, exist_ok=True)
+    sft = config.sft
+    tokenizer = _tokenizer(config, out / "tokenizer")
+    model = build_model(config.model, tokenizer, config.seed)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=sft.learning_rate, betas=(0.9, 0.95), weight_decay=sft.weight_decay
+    )
+    state = TrainState(out, model, optimizer)
+    model.train()
+    for step in range(state.step, sft.steps):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(step, sft.steps, sft.learning_rate, sft.warmup_steps)
+        rng = random.Random(f"sft {config.seed} {step}")
+        ids, mask = supervised_batch(tokenizer, sft.mixture, sft.batch_size, rng)
+        loss = -(answer_logprobs(model, ids) * mask[:, 1:]).sum() / mask.sum()
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), sft.clip_norm)
+        optimizer.step()
+        state.log({"step": step, "loss": round(loss.item(), 6), "tokens": int(mask.sum())})
+        if (step + 1) % sft.save_every == 0 or step + 1 == sft.steps:
+            state.save(step + 1)
+        progress(step + 1, sft.steps, f"loss {loss.item():.3f}")
+    state.write_log()
+    save_checkpoint(final, model, tokenizer)
+    state.discard()
+    return final
+
+
+def _tokenizer(config: Config, folder: Path) -> PreTrainedTokenizerFast:
+    """The run's tokenizer, trained once and kept, so that a resumed run reads the same tokens."""
+    if not folder.exists():
+        trained = train_tokenizer(config.tokenizer, config.sft.mixture, config.seed)
+        folder_atomic(folder, trained.save_pretrained)
+    return PreTrainedTokenizerFast.from_pretrained(folder)
+
+
+__all__ = ["Progress", "learning_rate", "train_sft"]
