@@ -38,11 +38,13 @@ class ModelConfig(_Strict):
 
 
 class TokenizerConfig(_Strict):
-    """A BPE tokenizer whose merges may span a whole line but never a newline."""
+    """A Qwen2 tokenizer trained on the spot, with one token for every frequent line."""
 
-    vocab_size: int = 1024
-    """Size of the vocabulary, the 256 bytes and the special tokens included."""
-    problems: int = 2000
+    vocab_size: int = 384
+    """Tokens of the byte-level BPE, the 256 bytes and the special tokens included."""
+    lines: int = 1024
+    """How many whole lines are tokens of their own; the most frequent ones."""
+    problems: int = 3000
     """How many problems its training text is drawn from."""
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from transformers import PreTrainedTokenizerFast
+from transformers import Qwen2Tokenizer
 
 from cef_env.files import folder_atomic
 from cef_env.training.config import Config
@@ -63,12 +63,12 @@ def train_sft(config: Config, out: Path, progress: Progress) -> Path:
     return final
 
 
-def _tokenizer(config: Config, folder: Path) -> PreTrainedTokenizerFast:
+def _tokenizer(config: Config, folder: Path) -> Qwen2Tokenizer:
     """The run's tokenizer, trained once and kept, so that a resumed run reads the same tokens."""
     if not folder.exists():
         trained = train_tokenizer(config.tokenizer, config.sft.mixture, config.seed)
         folder_atomic(folder, trained.save_pretrained)
-    return PreTrainedTokenizerFast.from_pretrained(folder)
+    return Qwen2Tokenizer.from_pretrained(folder)
 
 
 __all__ = ["Progress", "learning_rate", "train_sft"]
