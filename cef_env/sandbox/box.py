@@ -88,6 +88,12 @@ class Execution:
     """The last 4 KiB."""
     output_exceeded: bool
 
+    @property
+    def killed_from_outside(self) -> bool:
+        """A SIGKILL that no limit explains: by the program itself, or by somebody on the host."""
+        ours = self.stop is not Stop.NONE or self.out_of_memory
+        return self.status == -signal.SIGKILL and not ours
+
 
 class Box:
     """A started box. Raises `BoxError` when it does not come up."""
