@@ -1,5 +1,6 @@
 """Programs x tests -> verdicts -> outcome and R_k for every k."""
 
-from cef_env.judge.types import FormatErrorCause, JudgeResult, Outcome, TestResult, Verdict
+from cef_env.judge.judge import Judge
+from cef_env.judge.types import FormatErrorCause, JudgeResult, Outcome, TestResult, Verdict, classify
 
-__all__ = ["FormatErrorCause", "JudgeResult", "Outcome", "TestResult", "Verdict"]
+__all__ = ["FormatErrorCause", "Judge", "JudgeResult", "Outcome", "TestResult", "Verdict", "classify"]

@@ -1,0 +1,194 @@
+"""The judge: programs x tests -> one `JudgeResult` each.
+
+    with Judge() as judge:
+        judge.run(problem, program).outcome
+
+Runs programs in warm boxes (`cef_env.sandbox`), compares outputs on the host, stops at the first failing
+test. Does not extract programs from answers and gives no reward by itself: see `JudgeResult`.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from types import TracebackType
+
+from cef_env.errors import JudgeError, UserError
+from cef_env.judge.cache import ResultCache
+from cef_env.judge.checkers import get_checker
+from cef_env.judge.pool import BoxPool
+from cef_env.judge.types import JudgeResult, TestResult, Verdict, classify
+from cef_env.judge.verdicts import decide
+from cef_env.problems.types import Coverage, Problem, parse_coverage
+from cef_env.sandbox.box import Box, BoxError, Limits
+from cef_env.sandbox.cgroups import sweep
+from cef_env.sandbox.tiers import Tier, resolve
+
+VERSION = 1
+"""Part of every cache key: raise it when the same program could get another result."""
+BOXES_PER_CORE = 2
+"""Forks and namespace teardown wait in the kernel, so more boxes than cores pay off; see bench_judge.py."""
+
+Pair = tuple[Problem, str]
+Progress = Callable[[int, int], None]
+"""(finished, total) after each result of `Judge.map`."""
+
+
+class Judge:
+    """A pool of sandboxes that judges programs. Thread-safe; a context manager.
+
+    Args:
+        workers: how many programs run at once; by default twice the number of usable cores.
+        sandbox: `auto`, or the name of an isolation tier (`cef_env.sandbox.Tier`). The environment variable
+            CEF_SANDBOX takes the place of `auto`.
+        cache: path of a file that keeps results across runs and processes; None keeps none.
+
+    Raises:
+        SandboxUnavailableError: no isolation tier works here; programs never run without one.
+        UserError: an argument makes no sense, or the cache file is broken.
+    """
+
+    def __init__(
+        self, workers: int | None = None, sandbox: str = "auto", cache: str | Path | None = None
+    ) -> None:
+        if workers is not None and workers < 1:
+            raise UserError(f"workers={workers}: use a whole number >= 1, or None for the default")
+        self.workers = workers or BOXES_PER_CORE * len(os.sched_getaffinity(0))
+        plan = resolve(sandbox)
+        self._cache = ResultCache(cache) if cache is not None else None
+        if plan.cgroups:
+            sweep(plan.cgroups)
+        self._pool = BoxPool(plan, self.workers)
+
+    @property
+    def tier(self) -> Tier:
+        """How strongly programs are confined."""
+        return self._pool.plan.tier
+
+    def run(
+        self, problem: Problem, program: str, coverage: Coverage = None, exhaustive: bool = False
+    ) -> JudgeResult:
+        """Judge one program.
+
+        Args:
+            problem: its tests run in ascending length.
+            program: Python source text.
+            coverage: only the tests under 10^coverage characters; None: all.
+            exhaustive: run every test instead of stopping at the first failure.
+
+        Raises:
+            JudgeError: the judge failed, twice; nothing is known about the program.
+            UserError: the problem has no test under 10^coverage characters, or an unknown checker.
+        """
+        self._pool.check()
+        coverage = parse_coverage(coverage)
+        if not problem.coverage(coverage):
+            raise UserError(
+                f"problem {problem.id!r} has no test under 10^{coverage} characters; "
+                f"its smallest coverage is {problem.levels[0]}"
+            )
+        get_checker(problem.checker)
+        key = self._key(problem, program, coverage, exhaustive)
+        if self._cache is not None and (known := self._cache.get(key)) is not None:
+            return known
+        try:
+            result = self._run_once(problem, program, coverage, exhaustive)
+        except BoxError:
+            # Once more on a fresh box: something outside may have killed the first.
+            result = self._run_once(problem, program, coverage, exhaustive)
+        if self._cache is not None:
+            self._cache.put(key, result)
+        return result
+
+    def map(
+        self,
+        pairs: Iterable[Pair],
+        coverage: Coverage = None,
+        exhaustive: bool = False,
+        progress: Progress | None = None,
+    ) -> list[JudgeResult]:
+        """Judge many (problem, program) pairs in parallel; results in the order of the pairs.
+
+        Equal pairs are judged once. `progress(finished, total)` is called from this thread, counting
+        distinct pairs. Raises what `run` raises, after the runs in progress have ended.
+        """
+        pairs = list(pairs)
+        keys = [self._key(problem, program, coverage, exhaustive) for problem, program in pairs]
+        distinct = dict(zip(keys, pairs))
+        results: dict[str, JudgeResult] = {}
+        with ThreadPoolExecutor(self.workers, thread_name_prefix="cef-judge") as threads:
+            futures = {
+                threads.submit(self.run, problem, program, coverage, exhaustive): key
+                for key, (problem, program) in distinct.items()
+            }
+            try:
+                for future in as_completed(futures):
+                    results[futures[future]] = future.result()
+                    if progress is not None:
+                        progress(len(results), len(distinct))
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                raise
+        return [results[key] for key in keys]
+
+    def close(self) -> None:
+        """End all boxes. Idempotent."""
+        self._pool.close()
+        if self._cache is not None:
+            self._cache.close()
+
+    def __enter__(self) -> "Judge":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _key(self, problem: Problem, program: str, coverage: Coverage, exhaustive: bool) -> str:
+        """Everything that a result depends on."""
+        source = hashlib.sha256(program.encode("utf-8", "surrogatepass")).hexdigest()
+        limits = limits_of(problem)
+        parts = (VERSION, self.tier, problem.id, problem.tests_hash, limits, source, coverage, exhaustive)
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+    def _run_once(self, problem: Problem, program: str, coverage: Coverage, exhaustive: bool) -> JudgeResult:
+        with self._pool.box() as box:
+            compile_error = box.load(program, limits_of(problem))
+            tests = () if compile_error is not None else tuple(_run_tests(box, problem, coverage, exhaustive))
+            box.unload()
+        return JudgeResult(
+            problem_id=problem.id,
+            outcome=classify(tests, compile_error=compile_error is not None),
+            tests=tests,
+            levels=problem.levels,
+            coverage=coverage,
+            exhaustive=exhaustive,
+            compile_error=compile_error,
+            tier=str(self.tier),
+        )
+
+
+def limits_of(problem: Problem) -> Limits:
+    """The limits of one test of this problem."""
+    return Limits(cpu_s=problem.time_limit_s, memory_bytes=problem.memory_limit_mb << 20)
+
+
+def _run_tests(box: Box, problem: Problem, coverage: Coverage, exhaustive: bool) -> list[TestResult]:
+    limits, checker = limits_of(problem), get_checker(problem.checker)
+    results: list[TestResult] = []
+    for test in problem.coverage(coverage):
+        stdin = test.input.encode("utf-8", "surrogateescape")
+        expected = test.output.encode("utf-8", "surrogateescape")
+        execution = box.run(stdin)
+        if execution.killed_from_outside:
+            execution = box.run(stdin)
+        try:
+            result = decide(execution, limits, expected, test.length, checker)
+        except Exception as error:  # noqa: BLE001 - a checker is code of its own; its failure is no verdict
+            raise JudgeError(f"checker {problem.checker!r} failed on {problem.id!r}: {error!r}") from error
+        results.append(result)
+        if result.verdict is not Verdict.ACCEPTED and not exhaustive:
+            break
+    return results

