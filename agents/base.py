@@ -19,7 +19,7 @@ class Message(TypedDict):
 
 @runtime_checkable
 class Agent(Protocol):
-    """Answers a conversation. `messages` starts with the environment's first observation as the user's turn."""
+    """Answers a conversation; its first message is the environment's observation, as the user's turn."""
 
     def act(self, messages: list[Message]) -> str:
         """The next assistant message; `CutText` when the token budget cut it."""

@@ -38,7 +38,9 @@ class ScriptedAgent:
         for submission in problem.submissions:
             if submission.kind == self.kind:
                 return fenced(submission.program)
-        raise UserError(f"problem {problem.id!r} carries no submission of kind {self.kind!r}; use another agent")
+        raise UserError(
+            f"problem {problem.id!r} carries no submission of kind {self.kind!r}; use another agent"
+        )
 
 
 class RandomTextAgent:

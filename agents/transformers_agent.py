@@ -23,11 +23,13 @@ def load_model(path: str | Path) -> tuple[Any, Any]:
     """
     path = Path(path)
     if not (path / "config.json").is_file():
-        raise UserError(f"checkpoint {str(path)!r}: no config.json there; give a Hugging Face model directory")
+        raise UserError(
+            f"checkpoint {str(path)!r}: no config.json there; give a Hugging Face model directory"
+        )
     try:
         model = AutoModelForCausalLM.from_pretrained(path, local_files_only=True)
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
-    except Exception as error:  # noqa: BLE001 - the loaders raise whatever their formats raise
+    except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(f"checkpoint {str(path)!r} does not load ({reason}); write it again") from error
     return model.eval(), tokenizer
@@ -42,7 +44,9 @@ class TransformersAgent:
         max_new_tokens: the token budget of one answer; what it cuts is returned as `CutText`.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, temperature: float = 1.0, max_new_tokens: int = 256) -> None:
+    def __init__(
+        self, model: Any, tokenizer: Any, temperature: float = 1.0, max_new_tokens: int = 256
+    ) -> None:
         if temperature <= 0:
             raise UserError(f"temperature={temperature}: must be positive")
         self.model = model
@@ -98,7 +102,9 @@ def sample(
         ids[row, width - len(prompt) :] = torch.tensor(prompt, device=device)
         mask[row, width - len(prompt) :] = 1
     positions = (mask.cumsum(1) - 1).clamp(min=0)
-    output = model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, logits_to_keep=1)
+    output = model(
+        input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, logits_to_keep=1
+    )
     rows = torch.tensor([row_of[tuple(prompt)] for prompt in prompts], device=device)
     cache = output.past_key_values
     cache.batch_select_indices(rows)

@@ -6,7 +6,6 @@ again, the run ends with the same summary.json. Command: `cef reproduce --preset
 """
 
 import json
-
 import platform
 import resource
 import time
@@ -75,7 +74,9 @@ def claim_directory(config: Config, out: Path) -> None:
             raise UserError(f"{path} is not JSON; choose another --out or delete {out}") from error
         if found != wanted:
             key = _first_difference(found, wanted)
-            raise UserError(f"run directory {str(out)!r} was made with another config (key {key}); choose another --out")
+            raise UserError(
+                f"run directory {str(out)!r} was made with another config (key {key}); choose another --out"
+            )
         return
     if out.exists() and any(out.iterdir()):
         raise UserError(f"run directory {str(out)!r} is not empty and holds no run; choose another --out")
@@ -151,17 +152,28 @@ def evaluation_problems(config: Config) -> dict[str, ProblemSet]:
 
 
 def sweep_stage(run: Run, folder: Path) -> None:
+    from cef_env.agents.transformers_agent import TransformersAgent, load_model
     from cef_env.eval.sampling import sweep
 
-    sweep(
-        config=run.config,
-        low=run.endpoint("low"),
-        high=run.endpoint("high"),
-        problems=evaluation_problems(run.config),
-        judge=run.judge,
-        path=folder / "samples.jsonl",
-        reporter=run.reporter,
-    )
+    config = run.config
+    model, tokenizer = load_model(run.warm_start)
+    problems = evaluation_problems(config)
+    total = len(config.sweep.alphas) * config.sweep.samples * sum(map(len, problems.values()))
+    with run.reporter.bar("sweep", total) as progress:
+        sweep(
+            model=model,
+            agent=TransformersAgent(model, tokenizer, config.sweep.temperature, config.max_new_tokens),
+            low=run.endpoint("low"),
+            high=run.endpoint("high"),
+            alphas=config.sweep.alphas,
+            problems=problems,
+            samples=config.sweep.samples,
+            chunk_problems=config.sweep.chunk_problems,
+            seed=config.seed,
+            judge=run.judge,
+            path=folder / "samples.jsonl",
+            progress=progress,
+        )
 
 
 def report_stage(run: Run, folder: Path) -> None:

@@ -40,7 +40,7 @@ def write_json(path: Path, value: Any) -> None:
     write_atomic(path, json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n")
 
 
-def folder_atomic(path: Path, fill: Callable[[Path], None]) -> None:
+def folder_atomic(path: Path, fill: Callable[[Path], object]) -> None:
     """Makes directory `path` by `fill(temporary directory)`; it has its name only when complete."""
     temporary = path.with_name(f".{path.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)

@@ -37,7 +37,11 @@ class Reporter:
         )
         with Progress(*columns, console=self.console, transient=self.console.is_terminal) as progress:
             task = progress.add_task(name, total=total, note="")
-            yield lambda done, total, note="": progress.update(task, completed=done, total=total, note=note)
+
+            def move(done: int, total: int, note: str) -> None:
+                progress.update(task, completed=done, total=total, note=note)
+
+            yield move
 
     def done(self, name: str, seconds: float) -> None:
         """Says that a stage ended."""

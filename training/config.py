@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator
 
 from cef_env.errors import UserError
 from cef_env.problems import parse_coverage
@@ -164,7 +164,9 @@ class Config(_Strict):
 def presets() -> list[str]:
     """The names of the presets that come with the package."""
     folder = files("cef_env.training") / "configs"
-    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml"))
+    return sorted(
+        entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")
+    )
 
 
 def load_config(name_or_path: str, seed: int | None = None) -> Config:
@@ -177,7 +179,9 @@ def load_config(name_or_path: str, seed: int | None = None) -> Config:
         except OSError as error:
             raise UserError(f"config {name_or_path!r} cannot be read: {error.strerror}") from error
     else:
-        raise UserError(f"preset {name_or_path!r} is unknown; choose {', '.join(presets())}, or give a .yaml file")
+        raise UserError(
+            f"preset {name_or_path!r} is unknown; choose {', '.join(presets())}, or give a .yaml file"
+        )
     try:
         data = yaml.safe_load(text)
     except yaml.YAMLError as error:

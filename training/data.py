@@ -22,7 +22,9 @@ def draw_answer(composition: Composition, mixture: MixtureConfig, rng: random.Ra
         return composition.brute_force
     if kind == "efficient":
         return composition.efficient
-    return rng.choice(composition.brute_force_bugs if kind == "brute_force_bug" else composition.efficient_bugs)
+    return rng.choice(
+        composition.brute_force_bugs if kind == "brute_force_bug" else composition.efficient_bugs
+    )
 
 
 def prompt_text(composition: Composition) -> str:

@@ -53,7 +53,9 @@ def train_rl(
     rl = config.rl
     model, tokenizer = load_model(warm_start)
     reference = load_model(warm_start)[0] if rl.kl_coef else None
-    optimizer = torch.optim.AdamW(model.parameters(), lr=rl.learning_rate, betas=(0.9, 0.95), weight_decay=0.0)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=rl.learning_rate, betas=(0.9, 0.95), weight_decay=0.0
+    )
     state = TrainState(out, model, optimizer)
     agent = TransformersAgent(model, tokenizer, rl.temperature, config.max_new_tokens)
     problems = builtin.load("train", count=rl.steps * rl.problems_per_step, seed=config.seed)

@@ -57,7 +57,7 @@ def train_tokenizer(config: TokenizerConfig, mixture: MixtureConfig, seed: int) 
     bpe = json.loads(trained.to_str())["model"]
     tokenizer = Qwen2Tokenizer(
         vocab=bpe["vocab"],
-        merges=[tuple(merge) for merge in bpe["merges"]],
+        merges=[tuple(merge) for merge in bpe["merges"]],  # type: ignore[misc]
         eos_token=END,
         pad_token=PAD,
         extra_special_tokens=[START],

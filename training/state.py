@@ -34,7 +34,9 @@ class TrainState:
                 model.load_state_dict(saved["model"])
                 optimizer.load_state_dict(saved["optimizer"])
             except (RuntimeError, KeyError, ValueError, EOFError) as error:
-                raise UserError(f"{self._path} does not load; delete it to train again from the start") from error
+                raise UserError(
+                    f"{self._path} does not load; delete it to train again from the start"
+                ) from error
             self.step = saved["step"]
             self._rows = json.loads(saved["log"])
 

@@ -5,7 +5,7 @@ Does not hold the taxonomy or the limits (see `cef_env.judge`) and does not shap
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium as gym
 
@@ -59,7 +59,7 @@ class ReasoningEnv(gym.Env[str, str]):
     - v0: initial version
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 1}
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}
 
     def __init__(
         self,
@@ -88,7 +88,9 @@ class ReasoningEnv(gym.Env[str, str]):
         if k is not None:
             ids = tuple(id_ for id_ in ids if self.problems.smallest_level(id_) <= k)
         if not ids:
-            raise UserError(f"coverage={k}: no problem of {self.problems.name!r} has a test under 10^{k} characters")
+            raise UserError(
+                f"coverage={k}: no problem of {self.problems.name!r} has a test under 10^{k} characters"
+            )
         return ids
 
     @property
@@ -109,11 +111,14 @@ class ReasoningEnv(gym.Env[str, str]):
         self.problem = self.problems.get(problem_id)
         if self.coverage is not None and self.problem.levels[0] > self.coverage:
             raise UserError(
-                f"problem {problem_id!r} has no test under 10^{self.coverage} characters, so no R_{self.coverage}; "
+                f"problem {problem_id!r} has no test under 10^{self.coverage} characters; "
                 f"use coverage >= {self.problem.levels[0]}"
             )
         self.result = self._answer = None
-        return statement_text(self.problem.statement), {"problem_id": self.problem.id, "levels": self.problem.levels}
+        return statement_text(self.problem.statement), {
+            "problem_id": self.problem.id,
+            "levels": self.problem.levels,
+        }
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         if self.problem is None:
@@ -124,7 +129,9 @@ class ReasoningEnv(gym.Env[str, str]):
             raise UserError(f"action of type {type(action).__name__}: the action is the answer, a str")
         program = extract_program(action)
         if program is None:
-            cause = FormatErrorCause.OUT_OF_TOKENS if isinstance(action, CutText) else FormatErrorCause.NO_CODE
+            cause = (
+                FormatErrorCause.OUT_OF_TOKENS if isinstance(action, CutText) else FormatErrorCause.NO_CODE
+            )
             result = JudgeResult.no_program(self.problem.id, self.problem.levels, cause)
         else:
             judge = self._judge or shared_judge()
@@ -140,7 +147,7 @@ class ReasoningEnv(gym.Env[str, str]):
         }
         return f"Outcome: {result.outcome}\n", float(result.reward(self.coverage)), True, False, info
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         """The conversation so far, in "ansi" mode."""
         if self.render_mode is None or self.problem is None:
             return None

@@ -1,6 +1,16 @@
 """Programs x tests -> verdicts -> outcome and R_k for every k."""
 
 from cef_env.judge.judge import Judge
+from cef_env.judge.shared import shared_judge
 from cef_env.judge.types import FormatErrorCause, JudgeResult, Outcome, TestResult, Verdict, classify
 
-__all__ = ["FormatErrorCause", "Judge", "JudgeResult", "Outcome", "TestResult", "Verdict", "classify"]
+__all__ = [
+    "FormatErrorCause",
+    "Judge",
+    "JudgeResult",
+    "Outcome",
+    "TestResult",
+    "Verdict",
+    "classify",
+    "shared_judge",
+]
