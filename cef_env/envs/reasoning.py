@@ -5,7 +5,7 @@ Does not hold the taxonomy or the limits (see `cef_env.judge`) and does not shap
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 
@@ -59,7 +59,7 @@ class ReasoningEnv(gym.Env[str, str]):
     - v0: initial version
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 1}  # type: ignore[misc]
 
     def __init__(
         self,

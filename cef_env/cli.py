@@ -1,0 +1,242 @@
+"""The `cef` command: every subsystem from a terminal. Imports each subsystem only when it is used.
+
+Exit status: 0 when the work is done, 2 when the request was wrong, 3 when the instrument failed, 130 when
+interrupted (run the same command again to continue).
+"""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from cef_env.errors import CefError, InstrumentError, UserError
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+problems_app = typer.Typer(no_args_is_help=True, help="Look at problem sources.")
+train_app = typer.Typer(no_args_is_help=True, help="Train on this machine.")
+app.add_typer(problems_app, name="problems")
+app.add_typer(train_app, name="train")
+
+console = Console()
+errors = Console(stderr=True)
+
+Source = Annotated[str, typer.Argument(help="builtin, builtin:hard?count=96, jsonl:PATH")]
+Out = Annotated[Path, typer.Option(help="Directory to write; the same command continues there.")]
+Preset = Annotated[str, typer.Option(help="laptop, smoke, or a YAML file.")]
+Seed = Annotated[int | None, typer.Option(help="Replaces the preset's seed.")]
+
+
+@app.callback()
+def options(debug: Annotated[bool, typer.Option(help="Show tracebacks.")] = False) -> None:
+    """Correctness-efficiency frontiers in code RL: environments, training, merging, evaluation."""
+    if debug:
+        os.environ["CEF_DEBUG"] = "1"
+
+
+@app.command()
+def reproduce(preset: Preset = "laptop", out: Out = Path("runs/demo"), seed: Seed = None) -> None:
+    """The paper in miniature: warm start, RL at two coverages, sweep over alpha, report."""
+    from cef_env.eval.table import print_outcomes
+    from cef_env.experiment import reproduce as run
+    from cef_env.training import load_config
+    from cef_env.ui import Reporter
+
+    report = run(load_config(preset, seed), out, Reporter(errors))
+    print_outcomes(out / "sweep" / "samples.jsonl", console)
+    console.print(f"Report: {escape(str(report))}", soft_wrap=True)
+
+
+@app.command()
+def report(run: Annotated[Path, typer.Argument(help="A run directory of `cef reproduce`.")]) -> None:
+    """Writes summary, figures and report of a run again."""
+    from cef_env.eval.report import write_report
+
+    if not (run / "config.json").is_file():
+        raise UserError(
+            f"{str(run)!r} is no run directory (it has no config.json); give the --out of cef reproduce"
+        )
+    console.print(f"Report: {escape(str(write_report(run, run / 'report')))}", soft_wrap=True)
+
+
+@app.command()
+def judge(
+    problem: Annotated[str, typer.Argument(help="SOURCE#ID, such as builtin:hard#ID")],
+    program: Annotated[Path, typer.Argument(help="A Python file.")],
+    coverage: Annotated[str, typer.Option(help="k, or inf for all tests.")] = "inf",
+    exhaustive: Annotated[bool, typer.Option(help="Run every test, also after a failure.")] = False,
+) -> None:
+    """Judges one program: a verdict for each test, the outcome, and the coverage reached."""
+    from rich.table import Table
+
+    from cef_env.judge import Judge
+    from cef_env.problems import load, parse_coverage
+
+    source, mark, id_ = problem.rpartition("#")
+    if not mark:
+        raise UserError(f"problem {problem!r}: name it SOURCE#ID; `cef problems list SOURCE` shows ids")
+    text = _read(program)
+    item = load(source).get(id_)
+    with Judge() as instrument:
+        result = instrument.run(item, text, coverage=parse_coverage(coverage), exhaustive=exhaustive)
+    table = Table("test", "characters", "verdict", "CPU s", "memory MiB", "detail")
+    for number, test in enumerate(result.tests, 1):
+        row = (number, test.length, test.verdict, f"{test.cpu_s:.3f}", f"{test.memory_mb:.0f}", test.detail)
+        table.add_row(*(escape(str(cell)) for cell in row))
+    console.print(table)
+    if result.compile_error is not None:
+        console.print(f"does not compile: {escape(result.compile_error)}")
+    console.print(f"outcome {result.outcome}, coverage reached {result.coverage_reached}, tier {result.tier}")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"file {str(path)!r} cannot be read as text: {error}") from error
+
+
+@app.command()
+def play(env_id: Annotated[str, typer.Argument()] = "cef/Reasoning-v0", problems: str = "builtin") -> None:
+    """You are the agent: read a problem, type an answer, end it with ctrl-D."""
+    import gymnasium as gym
+
+    import cef_env  # noqa: F401 - registers the environments
+
+    try:
+        env = gym.make(env_id, problems=problems, render_mode="ansi")
+    except gym.error.UnregisteredEnv as error:
+        raise UserError(f"environment {env_id!r} is unknown; use cef/Reasoning-v0") from error
+    observation, _ = env.reset()
+    done = False
+    while not done:
+        console.print(observation, markup=False, highlight=False)
+        observation, reward, terminated, truncated, info = env.step(sys.stdin.read())
+        done = terminated or truncated
+    console.print(observation, markup=False, highlight=False, end="")
+    console.print(f"reward {reward:g}, coverage reached {info['coverage_reached']}")
+    env.close()
+
+
+@app.command()
+def rollout(
+    agent: Annotated[str, typer.Option(help="scripted:NAME, hf:PATH or module:attr")],
+    out: Out,
+    env: Annotated[str, typer.Option(help="Environment id.")] = "cef/Reasoning-v0",
+    problems: Annotated[str, typer.Option(help="Problem source.")] = "builtin",
+    coverage: Annotated[str, typer.Option(help="k, or inf for all tests.")] = "inf",
+    seed: int = 0,
+) -> None:
+    """An agent plays every problem of a source once; trajectories go to OUT/trajectories.jsonl."""
+    from cef_env.agents.record import record_rollouts
+
+    outcomes = record_rollouts(env, agent, problems, coverage, seed, out)
+    for outcome, count in outcomes.items():
+        console.print(f"{outcome:<22}{count}")
+    console.print(f"Trajectories: {escape(str(out / 'trajectories.jsonl'))}", soft_wrap=True)
+
+
+@app.command()
+def merge(
+    low: Annotated[Path, typer.Argument(help="Checkpoint of the smaller coverage (alpha 0).")],
+    high: Annotated[Path, typer.Argument(help="Checkpoint of the larger coverage (alpha 1).")],
+    out: Out,
+    alpha: Annotated[str, typer.Option(help="Numbers and ranges: -0.5:1.5:0.25 or 0.5,1.2")],
+) -> None:
+    """Writes theta(alpha) = alpha * high + (1 - alpha) * low for every alpha."""
+    from cef_env.merge import plan, run
+
+    for path in run(plan(low, high, parse_alphas(alpha)), out):
+        console.print(escape(str(path)), soft_wrap=True)
+
+
+def parse_alphas(text: str) -> list[float]:
+    """Alphas from `a,b,c` and `start:stop:step` (both ends included)."""
+    alphas: list[float] = []
+    for part in text.split(","):
+        try:
+            numbers = [float(piece) for piece in part.split(":")]
+        except ValueError as error:
+            raise UserError(f"alpha {part!r} is not a number or start:stop:step") from error
+        if len(numbers) == 1:
+            alphas += numbers
+            continue
+        if len(numbers) != 3 or numbers[2] <= 0 or numbers[1] < numbers[0]:
+            raise UserError(f"alpha range {part!r}: use start:stop:step with start <= stop and step > 0")
+        start, stop, step = numbers
+        count = round((stop - start) / step)
+        alphas += [round(start + i * step, 10) for i in range(count + 1) if start + i * step <= stop + 1e-9]
+    return alphas
+
+
+@problems_app.command("list")
+def problems_list(source: Source = "builtin") -> None:
+    """The ids of a source."""
+    from cef_env.problems import load
+
+    for id_ in load(source).ids:
+        console.print(id_, markup=False, highlight=False, soft_wrap=True)
+
+
+@problems_app.command("show")
+def problems_show(source: Source, id_: Annotated[str, typer.Argument(metavar="ID")]) -> None:
+    """One problem: statement, limits, and how long its tests are."""
+    from cef_env.problems import load
+
+    problem = load(source).get(id_)
+    console.print(problem.statement, markup=False, highlight=False)
+    console.print(f"time limit {problem.time_limit_s:g} s CPU, memory limit {problem.memory_limit_mb} MiB")
+    console.print(
+        f"levels {', '.join(map(str, problem.levels))}; test lengths {[t.length for t in problem.tests]}"
+    )
+
+
+@train_app.command("sft")
+def train_sft(out: Out, preset: Preset = "laptop", seed: Seed = None) -> None:
+    """The warm start of a preset alone."""
+    from cef_env.training import load_config
+    from cef_env.training.sft import train_sft as work
+    from cef_env.ui import Reporter
+
+    config = load_config(preset, seed)
+    with Reporter(errors).bar("sft", config.sft.steps) as progress:
+        path = work(config, out, progress)
+    console.print(escape(str(path)), soft_wrap=True)
+
+
+@train_app.command("rl")
+def train_rl(
+    warm_start: Annotated[Path, typer.Argument(help="A checkpoint directory.")],
+    out: Out,
+    coverage: Annotated[str, typer.Option(help="k, or inf for all tests.")],
+    preset: Preset = "laptop",
+    seed: Seed = None,
+) -> None:
+    """One RL run at one coverage."""
+    from cef_env.judge import Judge
+    from cef_env.problems import parse_coverage
+    from cef_env.training import load_config
+    from cef_env.training.grpo import train_rl as work
+    from cef_env.ui import Reporter
+
+    config = load_config(preset, seed)
+    with Judge() as instrument, Reporter(errors).bar("rl", config.rl.steps) as progress:
+        path = work(config, parse_coverage(coverage), warm_start, out, instrument, progress)
+    console.print(escape(str(path)), soft_wrap=True)
+
+
+def main() -> Any:
+    """Entry point of the `cef` command."""
+    try:
+        return app()
+    except (CefError, KeyboardInterrupt) as error:
+        if os.environ.get("CEF_DEBUG"):
+            raise
+        if isinstance(error, KeyboardInterrupt):
+            errors.print("interrupted; run the same command again to continue")
+            sys.exit(130)
+        errors.print(f"cef: {error}", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(3 if isinstance(error, InstrumentError) else 2)
