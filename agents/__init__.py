@@ -33,7 +33,10 @@ def make_agent(spec: str, problems: ProblemSet, **options: Any) -> Agent:
             factory = getattr(importlib.import_module(scheme), rest)
         except (ImportError, AttributeError) as error:
             raise UserError(f"agent {spec!r}: {error}; use scripted:NAME, hf:PATH or module:attr") from error
-        agent = factory(**options)
+        try:
+            agent = factory(**options)
+        except TypeError as error:
+            raise UserError(f"agent {spec!r} cannot be called: {error}") from error
         if not isinstance(agent, Agent):
             raise UserError(f"agent {spec!r}: what it returned has no act(messages) -> str")
         return agent

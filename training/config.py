@@ -5,10 +5,10 @@ Presets live in `training/configs/*.yaml`. Unknown keys are errors: a typo must 
 
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, Self
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator, model_validator
 
 from cef_env.errors import UserError
 from cef_env.problems import parse_coverage
@@ -60,13 +60,12 @@ class MixtureConfig(_Strict):
     efficient_bug: float = 0.33
     """Share of fast programs with a natural bug."""
 
-    @field_validator("efficient_bug")
-    @classmethod
-    def _sums_to_one(cls, value: float, info: Any) -> float:
-        total = value + sum(info.data.values())
+    @model_validator(mode="after")
+    def _sums_to_one(self) -> Self:
+        total = sum(self.model_dump().values())
         if abs(total - 1) > 1e-9:
-            raise ValueError(f"the shares of the mixture sum to {total:g}, not 1")
-        return value
+            raise ValueError(f"the shares sum to {total:g}, not 1")
+        return self
 
 
 class SFTConfig(_Strict):

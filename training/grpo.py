@@ -94,7 +94,8 @@ def update(
     KL(policy || reference). Groups whose rewards are all equal carry no advantage and, without a KL
     term, are left out. Raises `InstrumentError` when the recomputed log-probs are not the sampler's.
     """
-    rewards = torch.tensor([trajectory.reward for trajectory in trajectories]).view(-1, rl.group_size)
+    rewards = torch.tensor([float(trajectory.reward) for trajectory in trajectories])
+    rewards = rewards.view(-1, rl.group_size)
     advantages = group_advantages(rewards).view(-1)
     kept = [i for i in range(len(trajectories)) if reference is not None or advantages[i] != 0]
     row = describe(trajectories)

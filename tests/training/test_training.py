@@ -1,0 +1,242 @@
+"""The tiny model, the warm start and GRPO, with real files, the real judge and real kills."""
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from cef_env.agents import Trajectory
+from cef_env.agents.base import Reply
+from cef_env.agents.transformers_agent import TransformersAgent, load_model, sample
+from cef_env.envs import CutText
+from cef_env.envs.text import fenced
+from cef_env.errors import InstrumentError
+from cef_env.judge import Judge, Outcome
+from cef_env.problems import builtin
+from cef_env.training import load_config
+from cef_env.training.config import Config, TokenizerConfig
+from cef_env.training.data import answer_logprobs, pad_batch, prompt_text, supervised_batch
+from cef_env.training.grpo import group_advantages, train_rl, update
+from cef_env.training.model import build_model, save_checkpoint, train_tokenizer
+from cef_env.training.sft import train_sft
+
+
+def quiet(done: int, total: int, note: str) -> None:
+    pass
+
+
+def tiny(**sections: dict[str, Any]) -> Config:
+    data = load_config("smoke").model_dump()
+    data["sft"] |= {"steps": 4, "batch_size": 4, "save_every": 1}
+    data["rl"] |= {"steps": 2, "problems_per_step": 2, "group_size": 3, "save_every": 1}
+    data["tokenizer"] |= {"problems": 100}
+    data["max_new_tokens"] = 24
+    for section, values in sections.items():
+        data[section] |= values
+    return Config.model_validate(data)
+
+
+@pytest.fixture(scope="module")
+def warm_start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.set_num_threads(1)
+    return train_sft(tiny(), tmp_path_factory.mktemp("sft"), quiet)
+
+
+def test_auto_classes_load_the_checkpoint_and_tokenize_it_as_it_was_trained(warm_start: Path) -> None:
+    model = AutoModelForCausalLM.from_pretrained(warm_start)
+    tokenizer = AutoTokenizer.from_pretrained(warm_start)
+    ours = train_tokenizer(tiny().tokenizer, tiny().sft.mixture, tiny().seed)
+    assert model.config.model_type == "qwen2"
+    assert model.config.vocab_size == len(tokenizer)
+    rng = random.Random(3)
+    for _ in range(20):
+        text = prompt_text(builtin.draw("train", rng))
+        assert tokenizer(text)["input_ids"] == ours(text)["input_ids"]
+
+
+def test_lines_are_tokens_and_any_text_survives_the_tokenizer() -> None:
+    tokenizer = train_tokenizer(TokenizerConfig(problems=1000), tiny().sft.mixture, seed=0)
+    rng = random.Random(4)
+    lengths = []
+    for _ in range(50):
+        program = fenced(builtin.draw("train", rng).efficient)
+        ids = tokenizer(program)["input_ids"]
+        lengths.append(len(ids) / len(program.splitlines()))
+        assert tokenizer.decode(ids) == program
+    assert sum(lengths) / len(lengths) < 1.5  # about one token a line
+    strange = "def é():\n\treturn '漢🙂' # ~\r\n"
+    assert tokenizer.decode(tokenizer(strange)["input_ids"]) == strange
+
+
+def test_the_loss_mask_covers_the_answer_and_its_end_token_only() -> None:
+    config = tiny()
+    tokenizer = train_tokenizer(config.tokenizer, config.sft.mixture, 0)
+    ids, mask = supervised_batch(tokenizer, config.sft.mixture, 3, random.Random(0))
+    for row, row_mask in zip(ids, mask, strict=True):
+        answer = tokenizer.decode(row[row_mask.bool()])
+        assert answer.startswith("```python\n")
+        assert answer.endswith("```" + tokenizer.eos_token)
+        assert tokenizer.decode(row[: int(row_mask.argmax())]).endswith("<|im_start|>assistant\n")
+
+
+def test_sampled_log_probs_are_those_of_a_full_forward_pass(warm_start: Path) -> None:
+    model, tokenizer = load_model(warm_start)
+    prompts = [[5, 6, 7], [8, 9], [5, 6, 7], [4] * 9]  # one repeated, lengths mixed: padding and cache reuse
+    tokens, logprobs = sample(model, prompts, 1, tokenizer.eos_token_id, 20, temperature=0.7)
+    for prompt, answer, sampled in zip(prompts, tokens, logprobs, strict=True):
+        ids, mask = pad_batch([prompt], [answer], 0)
+        full = answer_logprobs(model, ids, temperature=0.7)[mask[:, 1:].bool()]
+        assert torch.allclose(full, torch.tensor(sampled), atol=1e-4)
+
+
+def test_sampling_follows_the_distribution(warm_start: Path) -> None:
+    model, tokenizer = load_model(warm_start)
+    tokens, _ = sample(model, [[5, 6, 7]] * 4000, 2, tokenizer.eos_token_id, 1)
+    with torch.no_grad():
+        expected = model(torch.tensor([[5, 6, 7]])).logits[0, -1].softmax(-1)
+    counts = torch.bincount(torch.tensor([t[0] for t in tokens]), minlength=len(expected))
+    top = expected.argsort(descending=True)[:5]
+    error = (expected[top] * (1 - expected[top]) / 4000).sqrt()
+    assert ((counts[top] / 4000 - expected[top]).abs() < 5 * error).all()
+
+
+def test_the_same_seed_gives_the_same_answers_and_budget_cuts_are_marked(warm_start: Path) -> None:
+    agent = TransformersAgent(*load_model(warm_start), max_new_tokens=3)
+    conversation: list[Any] = [[{"role": "user", "content": "Given an array a.\n"}]] * 4
+    first, second = agent.act_batch(conversation, seed=5), agent.act_batch(conversation, seed=5)
+    assert [reply.token_ids for reply in first] == [reply.token_ids for reply in second]
+    cut = [reply for reply in first if reply.token_ids[-1] != agent.tokenizer.eos_token_id]
+    assert cut
+    assert all(isinstance(reply.text, CutText) for reply in cut)
+
+
+@given(st.lists(st.lists(st.floats(0, 1), min_size=4, max_size=4), min_size=1, max_size=5))
+def test_advantages_have_mean_zero_and_unit_deviation_in_each_group(rewards: list[list[float]]) -> None:
+    advantages = group_advantages(torch.tensor(rewards, dtype=torch.float64))
+    for group, row in zip(rewards, advantages, strict=True):
+        if max(group) - min(group) < 1e-5:
+            continue
+        assert abs(row.mean()) < 1e-6
+        assert abs(row.std(correction=0) - 1) < 1e-6
+
+
+def test_advantages_of_equal_rewards_are_zero() -> None:
+    assert (group_advantages(torch.ones(2, 4)) == 0).all()
+
+
+def trajectories_of(model: Any, rewards: list[float]) -> list[Trajectory]:
+    prompts = [[5, 6, 7]] * len(rewards)
+    tokens, logprobs = sample(model, prompts, 3, 2, 6)
+    return [
+        Trajectory("p", (), reward, Outcome.CORRECT, replies=(Reply("", tuple(p), tuple(t), tuple(lp)),))
+        for p, t, lp, reward in zip(prompts, tokens, logprobs, rewards, strict=True)
+    ]
+
+
+def test_an_update_raises_the_probability_of_rewarded_answers(warm_start: Path) -> None:
+    model, _ = load_model(warm_start)
+    rl = tiny(rl={"group_size": 4}).rl
+    batch = trajectories_of(model, [1, 0, 0, 0])
+
+    def log_p(trajectory: Trajectory) -> float:
+        reply = trajectory.replies[0]
+        ids, mask = pad_batch([reply.prompt_ids], [reply.token_ids], 0)
+        return float((answer_logprobs(model, ids).detach() * mask[:, 1:]).sum())
+
+    before = log_p(batch[0])
+    update(model, None, torch.optim.SGD(model.parameters(), lr=0.1), batch, rl, 0)
+    assert log_p(batch[0]) > before
+
+
+def test_wrong_log_probs_of_the_sampler_are_an_instrument_fault(warm_start: Path) -> None:
+    model, _ = load_model(warm_start)
+    batch = trajectories_of(model, [1, 0, 0])
+    reply = batch[0].replies[0]
+    wrong = Reply("", reply.prompt_ids, reply.token_ids, tuple(value - 0.5 for value in reply.logprobs))
+    batch[0] = Trajectory("p", (), 1, Outcome.CORRECT, replies=(wrong,))
+    with pytest.raises(InstrumentError, match="differ from the sampler"):
+        update(model, None, torch.optim.SGD(model.parameters(), lr=0.1), batch, tiny().rl, 0)
+
+
+def test_the_kl_term_is_zero_at_the_reference_and_positive_away_from_it(warm_start: Path) -> None:
+    model, _ = load_model(warm_start)
+    reference, _ = load_model(warm_start)
+    rl = tiny(rl={"kl_coef": 0.1}).rl
+    batch = trajectories_of(model, [1, 0, 0])
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    assert update(model, reference, optimizer, batch, rl, 0)["kl"] == pytest.approx(0, abs=1e-6)
+    assert update(model, reference, optimizer, trajectories_of(model, [1, 0, 0]), rl, 0)["kl"] > 0
+
+
+SCRIPT = """
+import sys, time, torch
+from pathlib import Path
+from test_training import tiny
+from cef_env.judge import Judge
+from cef_env.training.grpo import train_rl
+from cef_env.training.sft import train_sft
+torch.set_num_threads(1)
+slow = lambda done, total, note: (print(done, flush=True), time.sleep(0.2))
+out = Path(sys.argv[1])
+if sys.argv[2] == "sft":
+    train_sft(tiny(), out, slow)
+else:
+    with Judge() as judge:
+        train_rl(tiny(), 2, Path(sys.argv[3]), out, judge, slow)
+"""
+
+
+@pytest.mark.parametrize("kind", ["sft", "rl"])
+def test_killed_training_ends_with_the_same_weights_and_log(
+    kind: str, tmp_path: Path, warm_start: Path, judge: Judge
+) -> None:
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    script = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n{SCRIPT}"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(killed), kind, str(warm_start)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    assert (killed / "state.pt").exists()
+    for out in (killed, whole):
+        if kind == "sft":
+            train_sft(tiny(), out, quiet)
+        else:
+            train_rl(tiny(), 2, warm_start, out, judge, quiet)
+    files = [(out / "model" / "model.safetensors").read_bytes() for out in (killed, whole)]
+    assert files[0] == files[1]
+    logs = [(out / "log.jsonl").read_text() for out in (killed, whole)]
+    assert logs[0] == logs[1]
+    assert not (killed / "state.pt").exists()
+
+
+def test_both_coverages_see_the_same_problems_and_log_every_outcome(
+    warm_start: Path, judge: Judge, tmp_path: Path
+) -> None:
+    train_rl(tiny(), None, warm_start, tmp_path, judge, quiet)
+    rows = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == [0, 1]
+    for row in rows:
+        assert sum(row[str(outcome)] for outcome in Outcome) == pytest.approx(1, abs=1e-5)
+        assert row["logprob_gap"] < 1e-3
+
+
+def test_a_saved_checkpoint_is_whole_or_absent(tmp_path: Path) -> None:
+    config = tiny()
+    tokenizer = train_tokenizer(config.tokenizer, config.sft.mixture, 0)
+    model = build_model(config.model, tokenizer, 0)
+    model.save_pretrained = lambda *args, **kwargs: (_ for _ in ()).throw(OSError(28, "No space left"))
+    with pytest.raises(OSError, match="No space left"):
+        save_checkpoint(tmp_path / "model", model, tokenizer)
+    assert not (tmp_path / "model").exists()
