@@ -33,6 +33,9 @@ TMPFS_BYTES = 64 << 20
 TMPFS_INODES = 4096
 INTERPRETER_BYTES = 16 << 20
 """Resident size of the warm interpreter itself, which rlimits count and control groups do not."""
+THREAD_STACKS_BYTES = 1 << 30
+"""What RLIMIT_DATA allows above the memory limit: stacks of threads are large and mostly untouched. The peak
+resident size decides the verdict; this only protects the machine."""
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _uids = itertools.count(20_000 + os.getpid() * 16 % 30_000)
 
@@ -157,13 +160,17 @@ class Box:
         The program stays loaded until the next `load`.
         """
         self.unload()
+        try:
+            source = program.encode()
+        except UnicodeEncodeError as error:
+            return f"SyntaxError: the program is not valid Unicode: {error.reason} at position {error.start}"
         self.limits = limits
-        data = 2 * limits.memory_bytes + INTERPRETER_BYTES  # room for the virtual size of thread stacks
+        data = limits.memory_bytes + THREAD_STACKS_BYTES
         message = {"cpu": limits.cpu_s, "wall": limits.wall_s, "output": limits.output_bytes, "data": data}
         if self._cgroup:
             self._cgroup.limit_memory(limits.memory_bytes)
             self._cgroup.start_test()
-        fd = _memfd("program", program.encode("utf-8", "surrogatepass"))
+        fd = _memfd("program", source)
         try:
             self._send(b"P" + json.dumps(message).encode(), [fd])
         finally:

@@ -90,7 +90,7 @@ def box_command(bwrap: str, zygote: str, arguments: Iterable[str], *, user_names
             command += ["--cap-add", f"CAP_{name}"]
     ours = interpreter_paths()
     # Made beforehand, or bubblewrap gives parents the mode of what is bound: closed to the tests' own user.
-    for parent in sorted({str(parent) for path in ours for parent in Path(path).parents} - {"/"}):
+    for parent in sorted({str(parent) for path in ours + library_paths() for parent in Path(path).parents} - {"/"}):
         command += ["--dir", parent]
     for path in ours + library_paths():
         command += ["--ro-bind", path, path]

@@ -260,10 +260,10 @@ class Runner:
         header, nothing = struct.pack("Ii", 0x20080522, 0), bytes(24)
         check(libc.syscall(ctypes.c_long(CAPSET_NUMBER[os.uname().machine]), header, nothing), "capset")
         check(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
-        for fd in self.join_fds:
-            os.write(fd, b"0")
         mode, where = ctypes.c_ulong(2), ctypes.c_void_p(ctypes.addressof(self.seccomp))
         check(libc.prctl(PR_SET_SECCOMP, mode, where, 0, 0), "seccomp")
+        for fd in self.join_fds:
+            os.write(fd, b"0")
 
     def compile_program(self) -> int:
         """In a child: source text -> marshalled code, or the compiler's message on stderr."""
@@ -271,7 +271,7 @@ class Runner:
         try:
             data = marshal.dumps(compile(source, "main.py", "exec", dont_inherit=True))
         except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
-            os.write(2, "".join(traceback.format_exception_only(error)).encode("utf-8", "replace"))
+            os.write(2, f"{type(error).__name__}: {error}".encode("utf-8", "replace"))
             return COMPILE_ERROR_STATUS
         with open(self.code_fd, "wb", closefd=False) as file:
             file.write(data)
