@@ -232,11 +232,16 @@ class Box:
         if self._closed:
             return
         self._closed = True
-        self._conn.close()
         # Killing bubblewrap kills the pid namespace; an orderly end would only be slower.
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+        # The end of file comes when the last process of the box has let go of its end.
+        with contextlib.suppress(OSError):
+            self._conn.settimeout(2.0)
+            while self._conn.recv(1 << 16):
+                pass
+        self._conn.close()
         os.close(self._stderr)
         if self._cgroup:
             self._cgroup.close()

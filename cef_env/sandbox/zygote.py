@@ -64,6 +64,7 @@ RESULT = struct.Struct("<iqqqB")
 """wait status, CPU ns, wall ns, peak resident KiB, stop reason."""
 STOP_NONE, STOP_CPU, STOP_WALL = 0, 1, 2
 COMPILE_ERROR_STATUS = 3
+CODE_BYTES = 64 << 20
 
 libc = ctypes.CDLL(None, use_errno=True)
 raw = ctypes.PyDLL(None)  # keeps the interpreter lock, as a fork must
@@ -105,6 +106,14 @@ def large_main_stack() -> None:
     libc.pthread_setattr_default_np(attributes)
 
 
+def limit(kind: int, soft: int, hard: int | None = None) -> None:
+    """setrlimit, but never above a lower limit that was set on us: raising one takes a privilege."""
+    _, ours = resource.getrlimit(kind)
+    wanted = soft if hard is None else hard
+    most = wanted if ours == resource.RLIM_INFINITY else min(wanted, ours)
+    resource.setrlimit(kind, (min(soft, most), most))
+
+
 class Runner:
     """Everything about one program: its code, its limits and its tests, one after the other."""
 
@@ -126,7 +135,8 @@ class Runner:
         self.fresh_files()
         null = os.open("/dev/null", os.O_RDWR)
         error_fd = os.memfd_create("error")
-        compiling = {"cpu": self.config["compile_cpu"], "wall": 2 * self.config["compile_cpu"] + 5}
+        cpu = self.config["compile_cpu"]
+        compiling = {"cpu": cpu, "wall": 2 * cpu + 5, "output": CODE_BYTES}
         report = self.run_child((null, null, error_fd), {**self.limits, **compiling}, self.compile_program)
         os.close(self.program_fd)
         self.conn.send(report + os.pread(error_fd, 2000, 0))
@@ -246,11 +256,11 @@ class Runner:
             (resource.RLIMIT_MSGQUEUE, 0, 0),
             (resource.RLIMIT_SIGPENDING, 256, 256),
         ):
-            resource.setrlimit(kind, (soft, hard))
+            limit(kind, soft, hard)
         if not self.join_fds:
-            resource.setrlimit(resource.RLIMIT_NPROC, (self.config["processes"],) * 2)
-            resource.setrlimit(resource.RLIMIT_DATA, (limits["data"],) * 2)
-            resource.setrlimit(resource.RLIMIT_AS, (limits["data"] + (4 << 30),) * 2)
+            limit(resource.RLIMIT_NPROC, self.config["processes"])
+            limit(resource.RLIMIT_DATA, limits["data"])
+            limit(resource.RLIMIT_AS, limits["data"] + (4 << 30))
         uid = self.config["uid"]
         if uid is not None:
             os.setgroups([])
