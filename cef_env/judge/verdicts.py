@@ -12,7 +12,9 @@ from cef_env.sandbox.box import Execution, Limits, Stop
 DETAIL_CHARACTERS = 200
 
 
-def decide(execution: Execution, limits: Limits, expected: bytes, length: int, checker: Checker) -> TestResult:
+def decide(
+    execution: Execution, limits: Limits, expected: bytes, length: int, checker: Checker
+) -> TestResult:
     """The verdict on one execution; the first rule that applies decides.
 
     Memory comes before time because a program that thrashes at its memory limit also runs late. A program

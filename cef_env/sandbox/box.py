@@ -110,9 +110,8 @@ class Box:
         self._cgroup = BoxCgroup(plan.cgroups, MAX_PROCESSES) if plan.cgroups else None
         self._conn, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            command = bwrap.box_command(
-                bwrap.find_bwrap(), zygote.__file__, [str(theirs.fileno())], user_namespace=plan.user_namespace
-            )
+            arguments = [str(theirs.fileno())]
+            command = bwrap.box_command(bwrap.find_bwrap(), arguments, user_namespace=plan.user_namespace)
             # die-with-parent means the *thread* that starts it: use one that lives as long as we do.
             self.process = _spawner().submit(self._spawn, command, theirs.fileno()).result()
         finally:
@@ -268,7 +267,7 @@ class Box:
         except TimeoutError as error:
             raise BoxError(f"the box did not answer within {timeout_s:.0f} s") from error
         except OSError as error:
-            raise BoxError(f"the box is gone: {error.strerror}") from error
+            raise BoxError(f"the box is gone: {self._complaint()} ({error.strerror})") from error
         if not reply:
             raise BoxError(f"the box died: {self._complaint()}")
         return reply

@@ -1,7 +1,8 @@
 """The warm interpreter inside the box: forks one limited child per test.
 
-Runs *inside* bubblewrap, alone, as `python -S -s -P -B zygote.py FD`; imports the standard library only
-and nothing of the project. Process tree, each the pid 1 of its own pid namespace except the last:
+Runs *inside* bubblewrap, alone, as `python -S -s -P -B -m cef_env.sandbox.zygote FD`; of the project only
+`program.py` is there with it, the rest is the standard library. Its processes, of which the first two are
+each the pid 1 of a pid namespace:
 
     zygote (whole life of the box)
       runner (one program: own pid and mount namespaces; compiles, mounts, watches, kills, reaps)
@@ -13,9 +14,10 @@ a test did is known from its exit status and from counters of the kernel, so the
 Messages (SOCK_SEQPACKET, host speaks first): C configure, P program, T test, E end of program.
 """
 
+# ruff: noqa: BLE001 - an exception must end the process it is in, never the fork of another one above it.
+
 import _thread
 import array
-import atexit
 import bisect
 import collections
 import contextlib
@@ -27,7 +29,6 @@ import fractions
 import functools
 import gc
 import heapq
-import io
 import itertools
 import json
 import marshal
@@ -44,13 +45,27 @@ import statistics
 import string
 import struct
 import sys
-import threading
 import time
 import traceback
 import typing
+from collections.abc import Callable
+from types import ModuleType
+
+from cef_env.sandbox.program import ExitBuiltin, execute
 
 # Programs import these most; a fork inherits them warm.
-PRELOADED = (bisect, collections, copy, datetime, decimal, fractions, functools, heapq, itertools, math)
+PRELOADED: tuple[ModuleType, ...] = (
+    bisect,
+    collections,
+    copy,
+    datetime,
+    decimal,
+    fractions,
+    functools,
+    heapq,
+    itertools,
+    math,
+)
 PRELOADED += (operator, random, re, statistics, string, typing)
 
 CLONE_NEWNS, CLONE_NEWPID = 0x00020000, 0x20000000
@@ -82,7 +97,8 @@ def clone(flags: int) -> int:
     number = CLONE_NUMBER[os.uname().machine]
     zero = ctypes.c_void_p(0)
     ctypes.pythonapi.PyOS_BeforeFork()
-    pid = int(raw.syscall(ctypes.c_long(number), ctypes.c_ulong(flags | signal.SIGCHLD), zero, zero, zero, zero))
+    arguments = (ctypes.c_long(number), ctypes.c_ulong(flags | signal.SIGCHLD), zero, zero, zero, zero)
+    pid = int(raw.syscall(*arguments))
     if pid == 0:
         ctypes.pythonapi.PyOS_AfterFork_Child()
         return 0
@@ -117,14 +133,17 @@ def limit(kind: int, soft: int, hard: int | None = None) -> None:
 class Runner:
     """Everything about one program: its code, its limits and its tests, one after the other."""
 
-    def __init__(self, conn: socket.socket, config: dict, cgroup: list, message: bytes, program_fd: int) -> None:
+    def __init__(
+        self, conn: socket.socket, config: dict, cgroup: list, message: bytes, program_fd: int
+    ) -> None:
         self.conn = conn
         self.config = config
-        self.join_fds, self.cpu_fd = (cgroup[:-1], cgroup[-1]) if cgroup else ([], -1)
+        self.join_fds = cgroup[:-1]
+        self.cpu_fd = cgroup[-1] if cgroup else -1
         self.limits = json.loads(message)
         self.program_fd = program_fd
         self.code_fd = os.memfd_create("code")
-        self.mounted = False
+        self.clean_state: tuple | None = None
         filter_ = bytes.fromhex(config["seccomp"])
         self._filter = ctypes.create_string_buffer(filter_, len(filter_))
         address = struct.pack("HxxxxxxQ", len(filter_) // 8, ctypes.addressof(self._filter))
@@ -153,14 +172,13 @@ class Runner:
 
     def fresh_files(self) -> None:
         """A new tmpfs for the work folder, /tmp and /dev/shm (links into it), unless nothing was touched."""
-        if self.mounted:
+        if self.clean_state is not None:
             if self.files_state() == self.clean_state:
                 return
             check(libc.umount2(b"/box", MNT_DETACH), "umount /box")
         size, inodes = self.config["tmpfs_bytes"], self.config["tmpfs_inodes"]
         options = f"size={size},nr_inodes={inodes},mode=755".encode()
         check(libc.mount(b"box", b"/box", b"tmpfs", ctypes.c_ulong(MS_NOSUID_NODEV), options), "mount /box")
-        self.mounted = True
         for name in ("/box/work", "/box/shm"):
             os.mkdir(name)
             os.chmod(name, 0o1777)
@@ -186,7 +204,7 @@ class Runner:
         except OSError:
             return 0  # it has just ended
 
-    def run_child(self, fds: tuple, limits: dict, body: object) -> bytes:
+    def run_child(self, fds: tuple, limits: dict, body: Callable[[], int]) -> bytes:
         """One limited child from fork to the last reaped descendant; returns a packed RESULT."""
         cpu_before = self.cpu_ns(0)
         start = time.monotonic_ns()
@@ -194,7 +212,7 @@ class Runner:
         if pid == 0:
             try:
                 self.enter(fds, limits)
-                status = body()  # type: ignore[operator]
+                status = body()
             except BaseException:
                 traceback.print_exc()
                 status = 1
@@ -294,64 +312,6 @@ class Runner:
         return execute(code)
 
 
-def execute(code: object) -> int:
-    sys.stdin = sys.__stdin__ = text_stream(0, "r")
-    sys.stdout = sys.__stdout__ = text_stream(1, "w")
-    sys.stderr = sys.__stderr__ = text_stream(2, "w")
-    sys.argv[:] = ["main.py"]
-    sys.orig_argv[:] = [sys.executable, "main.py"]
-    sys.path.insert(0, "/box/work")
-    main = type(sys)("__main__")
-    main.__file__ = "/box/work/main.py"
-    main.__builtins__ = __builtins__
-    sys.modules["__main__"] = main
-    status = 0
-    try:
-        exec(code, main.__dict__)  # type: ignore[arg-type]
-    except BaseException as error:
-        status = exit_status(error)
-    for shutdown in (threading._shutdown, atexit._run_exitfuncs):  # type: ignore[attr-defined]
-        try:
-            shutdown()
-        except BaseException as error:
-            status = status or exit_status(error)
-    try:
-        # The interpreter drops the globals at exit, and with them flushes files left open on fd 1.
-        main.__dict__.clear()
-        sys.stdout.flush()
-    except BaseException:
-        status = status or 120
-    with contextlib.suppress(BaseException):
-        sys.stderr.flush()
-    return status
-
-
-def exit_status(error: BaseException) -> int:
-    """The status CPython would exit with, after printing what it would print."""
-    try:
-        if isinstance(error, SystemExit):
-            if error.code is None:
-                return 0
-            if isinstance(error.code, int):
-                return error.code & 0xFF
-            sys.stderr.write(f"{error.code}\n")
-            return 1
-        frames = error.__traceback__
-        sys.excepthook(type(error), error, frames.tb_next if frames else None)
-    except BaseException:
-        return 1
-    return 1
-
-
-def text_stream(fd: int, mode: str) -> io.TextIOWrapper:
-    raw_file = io.FileIO(fd, mode, closefd=False)
-    buffered = io.BufferedReader(raw_file) if mode == "r" else io.BufferedWriter(raw_file)
-    errors = "backslashreplace" if fd == 2 else "surrogateescape"
-    stream = io.TextIOWrapper(buffered, encoding="utf-8", errors=errors, line_buffering=fd == 2)
-    stream.mode = mode  # type: ignore[misc]
-    return stream
-
-
 def receive(conn: socket.socket) -> tuple[bytes, list[int]]:
     """One message with its descriptors; empty at end of file."""
     data, ancillary, _, _ = conn.recvmsg(1 << 16, socket.CMSG_SPACE(8 * 4))
@@ -361,21 +321,9 @@ def receive(conn: socket.socket) -> tuple[bytes, list[int]]:
     return data, list(fds)
 
 
-class ExitBuiltin:
-    """`exit` and `quit`, which `python -S` lacks and programs use."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"Use {self.name}() or Ctrl-D (i.e. EOF) to exit"
-
-    def __call__(self, code: object = None) -> None:
-        raise SystemExit(code)
-
-
 def main() -> None:
     large_main_stack()
+    sys.path.remove(os.environ.pop("PYTHONPATH"))  # programs see a plain interpreter
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a pid 1 without handlers ignores its namespace's signals
     builtins = sys.modules["builtins"]

@@ -52,9 +52,7 @@ print("ok")
         (ACCEPTED,),
     ),
     Hostile("stdout_flood", "while True: print('x' * (1 << 20))", (OUTPUT_LIMIT,)),
-    Hostile(
-        "stderr_flood", "import sys\nwhile True: sys.stderr.write('x' * (1 << 20))", (OUTPUT_LIMIT,)
-    ),
+    Hostile("stderr_flood", "import sys\nwhile True: sys.stderr.write('x' * (1 << 20))", (OUTPUT_LIMIT,)),
     Hostile(
         "ignore_signals",
         """
@@ -186,7 +184,7 @@ print("ok" if not reached else reached)
         """
 import os
 found = [p for p in ("/etc/passwd", "/proc/1", "/sys", "/home", "/usr/bin/env", "/var", "/run") if os.path.exists(p)]
-try: found += [open("/zygote.py", "a")]
+try: found += [open("/cef/cef_env/sandbox/zygote.py", "a")]
 except OSError: pass
 names = set(os.environ) - {"PATH", "HOME", "LANG", "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE", "PWD", "LC_CTYPE"}
 print("ok" if not found and not names else (found, names))

@@ -2,16 +2,15 @@
 
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.judge.adversarial import EXPECTED, HOSTILE, Hostile
-from tests.judge.helpers import TIERS, make_problem
 
 from cef_env.judge import Judge, JudgeResult, Verdict
 from cef_env.sandbox.cgroups import PREFIX, find_parent
+from tests.judge.adversarial import EXPECTED, HOSTILE, Hostile
+from tests.judge.helpers import TIERS, make_problem, tier_or_skip
 
 # Two tests, so that the second one meets whatever the first one left.
 PROBLEM = make_problem(("1\n", EXPECTED), ("12\n", EXPECTED), time_limit_s=0.4)
@@ -59,8 +58,9 @@ def traces() -> Traces:
 
 
 @pytest.fixture(scope="module", params=TIERS)
-def results(request: pytest.FixtureRequest) -> Iterator[dict[str, JudgeResult]]:
+def results(request: pytest.FixtureRequest) -> dict[str, JudgeResult]:
     """All hostile programs judged, interleaved over two boxes; checks the host before and after."""
+    tier_or_skip(request.param)
     before = descendants()
     with Judge(workers=2, sandbox=request.param) as judge:
         results = judge.map([(PROBLEM, hostile.program) for hostile in HOSTILE])
@@ -70,7 +70,7 @@ def results(request: pytest.FixtureRequest) -> Iterator[dict[str, JudgeResult]]:
         while len(descendants() - before) > 4 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert len(descendants() - before) <= 4
-    yield dict(zip((hostile.name for hostile in HOSTILE), results))
+    return dict(zip((hostile.name for hostile in HOSTILE), results))
 
 
 @pytest.mark.parametrize("hostile", HOSTILE, ids=lambda hostile: hostile.name)
@@ -86,6 +86,8 @@ def test_hostile_program_gets_the_right_verdict(hostile: Hostile, results: dict[
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_nothing_is_left_on_the_host(tier: str) -> None:
+    tier_or_skip(tier)
+
     def round_() -> None:
         with Judge(workers=2, sandbox=tier) as judge:
             chosen = [h.program for h in HOSTILE if h.name not in ("sleep", "fork_bomb")]

