@@ -31,9 +31,7 @@ class ResultCache:
             )
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")  # a power cut may lose the newest, never corrupt
-            self._db.execute(
-                "CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, result TEXT NOT NULL)"
-            )
+            self._db.execute("CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, result TEXT)")
         except (sqlite3.Error, OSError) as error:
             raise self._unusable(error) from error
 

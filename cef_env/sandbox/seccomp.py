@@ -123,7 +123,7 @@ def deny_filter(machine: str) -> bytes:
     filter can read. Raises `SandboxUnavailableError` for an architecture without a table.
     """
     if machine not in AUDIT_ARCH:
-        raise SandboxUnavailableError(f"no system call table for {machine}; the judge runs on x86_64 and aarch64")
+        raise SandboxUnavailableError(f"no table of system calls for {machine}: use x86_64 or aarch64")
     column = 0 if machine == "x86_64" else 1
 
     def op(code: int, k: int, yes: int = 0, no: int = 0) -> bytes:

@@ -7,6 +7,7 @@ import functools
 import os
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from cef_env.errors import InstrumentError, SandboxUnavailableError, UserError
 from cef_env.sandbox.bwrap import find_bwrap
@@ -72,10 +73,13 @@ def _resolve(wanted: tuple[Tier, ...], euid: int) -> Plan:
 
 
 def _remedy() -> str:
-    restricted = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns"
-    if os.path.exists(restricted) and open(restricted).read().strip() == "1":
+    restricted = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
+    if restricted.exists() and restricted.read_text().strip() == "1":
         return "AppArmor refuses user namespaces: install the system's package bubblewrap, or run as root"
-    return "Run as root, or allow user namespaces (in Docker: --security-opt seccomp=unconfined systempaths=unconfined)"
+    return (
+        "Run as root, or allow user namespaces "
+        "(in Docker: --security-opt seccomp=unconfined --security-opt systempaths=unconfined)"
+    )
 
 
 def _try(plan: Plan) -> str | None:

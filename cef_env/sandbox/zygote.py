@@ -1,7 +1,8 @@
 """The warm interpreter inside the box: forks one limited child per test.
 
-Runs *inside* bubblewrap, alone, as `python -S -s -P -B zygote.py FD`; imports the standard library only
-and nothing of the project. Process tree, each the pid 1 of its own pid namespace except the last:
+Runs *inside* bubblewrap, alone, as `python -S -s -P -B -m cef_env.sandbox.zygote FD`; of the project only
+`program.py` is there with it, the rest is the standard library. Its processes, of which the first two are
+each the pid 1 of a pid namespace:
 
     zygote (whole life of the box)
       runner (one program: own pid and mount namespaces; compiles, mounts, watches, kills, reaps)
@@ -13,9 +14,10 @@ a test did is known from its exit status and from counters of the kernel, so the
 Messages (SOCK_SEQPACKET, host speaks first): C configure, P program, T test, E end of program.
 """
 
+# ruff: noqa: BLE001 - an exception must end the process it is in, never the fork of another one above it.
+
 import _thread
 import array
-import atexit
 import bisect
 import collections
 import contextlib
@@ -27,7 +29,6 @@ import fractions
 import functools
 import gc
 import heapq
-import io
 import itertools
 import json
 import marshal
@@ -44,13 +45,27 @@ import statistics
 import string
 import struct
 import sys
-import threading
 import time
 import traceback
 import typing
+from collections.abc import Callable
+from types import ModuleType
+
+from cef_env.sandbox.program import ExitBuiltin, execute
 
 # Programs import these most; a fork inherits them warm.
-PRELOADED = (bisect, collections, copy, datetime, decimal, fractions, functools, heapq, itertools, math)
+PRELOADED: tuple[ModuleType, ...] = (
+    bisect,
+    collections,
+    copy,
+    datetime,
+    decimal,
+    fractions,
+    functools,
+    heapq,
+    itertools,
+    math,
+)
 PRELOADED += (operator, random, re, statistics, string, typing)
 
 CLONE_NEWNS, CLONE_NEWPID = 0x00020000, 0x20000000
@@ -64,6 +79,7 @@ RESULT = struct.Struct("<iqqqB")
 """wait status, CPU ns, wall ns, peak resident KiB, stop reason."""
 STOP_NONE, STOP_CPU, STOP_WALL = 0, 1, 2
 COMPILE_ERROR_STATUS = 3
+CODE_BYTES = 64 << 20
 
 libc = ctypes.CDLL(None, use_errno=True)
 raw = ctypes.PyDLL(None)  # keeps the interpreter lock, as a fork must
@@ -81,7 +97,8 @@ def clone(flags: int) -> int:
     number = CLONE_NUMBER[os.uname().machine]
     zero = ctypes.c_void_p(0)
     ctypes.pythonapi.PyOS_BeforeFork()
-    pid = int(raw.syscall(ctypes.c_long(number), ctypes.c_ulong(flags | signal.SIGCHLD), zero, zero, zero, zero))
+    arguments = (ctypes.c_long(number), ctypes.c_ulong(flags | signal.SIGCHLD), zero, zero, zero, zero)
+    pid = int(raw.syscall(*arguments))
     if pid == 0:
         ctypes.pythonapi.PyOS_AfterFork_Child()
         return 0
@@ -105,17 +122,28 @@ def large_main_stack() -> None:
     libc.pthread_setattr_default_np(attributes)
 
 
+def limit(kind: int, soft: int, hard: int | None = None) -> None:
+    """setrlimit, but never above a lower limit that was set on us: raising one takes a privilege."""
+    _, ours = resource.getrlimit(kind)
+    wanted = soft if hard is None else hard
+    most = wanted if ours == resource.RLIM_INFINITY else min(wanted, ours)
+    resource.setrlimit(kind, (min(soft, most), most))
+
+
 class Runner:
     """Everything about one program: its code, its limits and its tests, one after the other."""
 
-    def __init__(self, conn: socket.socket, config: dict, cgroup: list, message: bytes, program_fd: int) -> None:
+    def __init__(
+        self, conn: socket.socket, config: dict, cgroup: list, message: bytes, program_fd: int
+    ) -> None:
         self.conn = conn
         self.config = config
-        self.join_fds, self.cpu_fd = (cgroup[:-1], cgroup[-1]) if cgroup else ([], -1)
+        self.join_fds = cgroup[:-1]
+        self.cpu_fd = cgroup[-1] if cgroup else -1
         self.limits = json.loads(message)
         self.program_fd = program_fd
         self.code_fd = os.memfd_create("code")
-        self.mounted = False
+        self.clean_state: tuple | None = None
         filter_ = bytes.fromhex(config["seccomp"])
         self._filter = ctypes.create_string_buffer(filter_, len(filter_))
         address = struct.pack("HxxxxxxQ", len(filter_) // 8, ctypes.addressof(self._filter))
@@ -126,7 +154,8 @@ class Runner:
         self.fresh_files()
         null = os.open("/dev/null", os.O_RDWR)
         error_fd = os.memfd_create("error")
-        compiling = {"cpu": self.config["compile_cpu"], "wall": 2 * self.config["compile_cpu"] + 5}
+        cpu = self.config["compile_cpu"]
+        compiling = {"cpu": cpu, "wall": 2 * cpu + 5, "output": CODE_BYTES}
         report = self.run_child((null, null, error_fd), {**self.limits, **compiling}, self.compile_program)
         os.close(self.program_fd)
         self.conn.send(report + os.pread(error_fd, 2000, 0))
@@ -143,14 +172,13 @@ class Runner:
 
     def fresh_files(self) -> None:
         """A new tmpfs for the work folder, /tmp and /dev/shm (links into it), unless nothing was touched."""
-        if self.mounted:
+        if self.clean_state is not None:
             if self.files_state() == self.clean_state:
                 return
             check(libc.umount2(b"/box", MNT_DETACH), "umount /box")
         size, inodes = self.config["tmpfs_bytes"], self.config["tmpfs_inodes"]
         options = f"size={size},nr_inodes={inodes},mode=755".encode()
         check(libc.mount(b"box", b"/box", b"tmpfs", ctypes.c_ulong(MS_NOSUID_NODEV), options), "mount /box")
-        self.mounted = True
         for name in ("/box/work", "/box/shm"):
             os.mkdir(name)
             os.chmod(name, 0o1777)
@@ -176,7 +204,7 @@ class Runner:
         except OSError:
             return 0  # it has just ended
 
-    def run_child(self, fds: tuple, limits: dict, body: object) -> bytes:
+    def run_child(self, fds: tuple, limits: dict, body: Callable[[], int]) -> bytes:
         """One limited child from fork to the last reaped descendant; returns a packed RESULT."""
         cpu_before = self.cpu_ns(0)
         start = time.monotonic_ns()
@@ -184,7 +212,7 @@ class Runner:
         if pid == 0:
             try:
                 self.enter(fds, limits)
-                status = body()  # type: ignore[operator]
+                status = body()
             except BaseException:
                 traceback.print_exc()
                 status = 1
@@ -246,11 +274,11 @@ class Runner:
             (resource.RLIMIT_MSGQUEUE, 0, 0),
             (resource.RLIMIT_SIGPENDING, 256, 256),
         ):
-            resource.setrlimit(kind, (soft, hard))
+            limit(kind, soft, hard)
         if not self.join_fds:
-            resource.setrlimit(resource.RLIMIT_NPROC, (self.config["processes"],) * 2)
-            resource.setrlimit(resource.RLIMIT_DATA, (limits["data"],) * 2)
-            resource.setrlimit(resource.RLIMIT_AS, (limits["data"] + (4 << 30),) * 2)
+            limit(resource.RLIMIT_NPROC, self.config["processes"])
+            limit(resource.RLIMIT_DATA, limits["data"])
+            limit(resource.RLIMIT_AS, limits["data"] + (4 << 30))
         uid = self.config["uid"]
         if uid is not None:
             os.setgroups([])
@@ -260,10 +288,10 @@ class Runner:
         header, nothing = struct.pack("Ii", 0x20080522, 0), bytes(24)
         check(libc.syscall(ctypes.c_long(CAPSET_NUMBER[os.uname().machine]), header, nothing), "capset")
         check(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
-        for fd in self.join_fds:
-            os.write(fd, b"0")
         mode, where = ctypes.c_ulong(2), ctypes.c_void_p(ctypes.addressof(self.seccomp))
         check(libc.prctl(PR_SET_SECCOMP, mode, where, 0, 0), "seccomp")
+        for fd in self.join_fds:
+            os.write(fd, b"0")
 
     def compile_program(self) -> int:
         """In a child: source text -> marshalled code, or the compiler's message on stderr."""
@@ -271,7 +299,7 @@ class Runner:
         try:
             data = marshal.dumps(compile(source, "main.py", "exec", dont_inherit=True))
         except (SyntaxError, ValueError, OverflowError, RecursionError, MemoryError) as error:
-            os.write(2, "".join(traceback.format_exception_only(error)).encode("utf-8", "replace"))
+            os.write(2, f"{type(error).__name__}: {error}".encode("utf-8", "replace"))
             return COMPILE_ERROR_STATUS
         with open(self.code_fd, "wb", closefd=False) as file:
             file.write(data)
@@ -284,64 +312,6 @@ class Runner:
         return execute(code)
 
 
-def execute(code: object) -> int:
-    sys.stdin = sys.__stdin__ = text_stream(0, "r")
-    sys.stdout = sys.__stdout__ = text_stream(1, "w")
-    sys.stderr = sys.__stderr__ = text_stream(2, "w")
-    sys.argv[:] = ["main.py"]
-    sys.orig_argv[:] = [sys.executable, "main.py"]
-    sys.path.insert(0, "/box/work")
-    main = type(sys)("__main__")
-    main.__file__ = "/box/work/main.py"
-    main.__builtins__ = __builtins__
-    sys.modules["__main__"] = main
-    status = 0
-    try:
-        exec(code, main.__dict__)  # type: ignore[arg-type]
-    except BaseException as error:
-        status = exit_status(error)
-    for shutdown in (threading._shutdown, atexit._run_exitfuncs):  # type: ignore[attr-defined]
-        try:
-            shutdown()
-        except BaseException as error:
-            status = status or exit_status(error)
-    try:
-        # The interpreter drops the globals at exit, and with them flushes files left open on fd 1.
-        main.__dict__.clear()
-        sys.stdout.flush()
-    except BaseException:
-        status = status or 120
-    with contextlib.suppress(BaseException):
-        sys.stderr.flush()
-    return status
-
-
-def exit_status(error: BaseException) -> int:
-    """The status CPython would exit with, after printing what it would print."""
-    try:
-        if isinstance(error, SystemExit):
-            if error.code is None:
-                return 0
-            if isinstance(error.code, int):
-                return error.code & 0xFF
-            sys.stderr.write(f"{error.code}\n")
-            return 1
-        frames = error.__traceback__
-        sys.excepthook(type(error), error, frames.tb_next if frames else None)
-    except BaseException:
-        return 1
-    return 1
-
-
-def text_stream(fd: int, mode: str) -> io.TextIOWrapper:
-    raw_file = io.FileIO(fd, mode, closefd=False)
-    buffered = io.BufferedReader(raw_file) if mode == "r" else io.BufferedWriter(raw_file)
-    errors = "backslashreplace" if fd == 2 else "surrogateescape"
-    stream = io.TextIOWrapper(buffered, encoding="utf-8", errors=errors, line_buffering=fd == 2)
-    stream.mode = mode  # type: ignore[misc]
-    return stream
-
-
 def receive(conn: socket.socket) -> tuple[bytes, list[int]]:
     """One message with its descriptors; empty at end of file."""
     data, ancillary, _, _ = conn.recvmsg(1 << 16, socket.CMSG_SPACE(8 * 4))
@@ -351,21 +321,9 @@ def receive(conn: socket.socket) -> tuple[bytes, list[int]]:
     return data, list(fds)
 
 
-class ExitBuiltin:
-    """`exit` and `quit`, which `python -S` lacks and programs use."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"Use {self.name}() or Ctrl-D (i.e. EOF) to exit"
-
-    def __call__(self, code: object = None) -> None:
-        raise SystemExit(code)
-
-
 def main() -> None:
     large_main_stack()
+    sys.path.remove(os.environ.pop("PYTHONPATH"))  # programs see a plain interpreter
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a pid 1 without handlers ignores its namespace's signals
     builtins = sys.modules["builtins"]

@@ -1,0 +1,88 @@
+"""What happens inside one test's process: the program runs as `__main__`, and ends as under CPython.
+
+Runs inside the box, after the process has given up every privilege; standard library only. Does not
+confine anything: `zygote.py` has done that before.
+"""
+
+# ruff: noqa: BLE001 - a judged program may raise anything, and all of it must become an exit status.
+
+import atexit
+import contextlib
+import io
+import sys
+import threading
+from types import CodeType
+from typing import Any
+
+
+def execute(code: CodeType) -> int:
+    """Run a program; returns the exit status of its process."""
+    stdio: Any = sys  # the checker holds sys.__stdin__ and its like for constants
+    stdio.stdin = stdio.__stdin__ = text_stream(0, "r")
+    stdio.stdout = stdio.__stdout__ = text_stream(1, "w")
+    stdio.stderr = stdio.__stderr__ = text_stream(2, "w")
+    sys.argv[:] = ["main.py"]
+    sys.orig_argv[:] = [sys.executable, "main.py"]
+    sys.path.insert(0, "/box/work")
+    main: Any = type(sys)("__main__")
+    main.__file__ = "/box/work/main.py"
+    main.__builtins__ = sys.modules["builtins"]
+    sys.modules["__main__"] = main
+    status = 0
+    try:
+        exec(code, main.__dict__)
+    except BaseException as error:
+        status = exit_status(error)
+    for shutdown in (threading._shutdown, atexit._run_exitfuncs):  # type: ignore[attr-defined]
+        try:
+            shutdown()
+        except BaseException as error:
+            status = status or exit_status(error)
+    try:
+        # The interpreter drops the globals at exit, and with them flushes files left open on fd 1.
+        main.__dict__.clear()
+        sys.stdout.flush()
+    except BaseException:
+        status = status or 120
+    with contextlib.suppress(BaseException):
+        sys.stderr.flush()
+    return status
+
+
+def exit_status(error: BaseException) -> int:
+    """The status CPython would exit with, after printing what it would print."""
+    try:
+        if isinstance(error, SystemExit):
+            if error.code is None:
+                return 0
+            if isinstance(error.code, int):
+                return error.code & 0xFF
+            sys.stderr.write(f"{error.code}\n")
+            return 1
+        frames = error.__traceback__
+        sys.excepthook(type(error), error, frames.tb_next if frames else None)
+    except BaseException:
+        return 1
+    return 1
+
+
+def text_stream(fd: int, mode: str) -> io.TextIOWrapper:
+    raw_file = io.FileIO(fd, mode, closefd=False)
+    buffered = io.BufferedReader(raw_file) if mode == "r" else io.BufferedWriter(raw_file)
+    errors = "backslashreplace" if fd == 2 else "surrogateescape"
+    stream = io.TextIOWrapper(buffered, encoding="utf-8", errors=errors, line_buffering=fd == 2)
+    stream.mode = mode  # type: ignore[misc]
+    return stream
+
+
+class ExitBuiltin:
+    """`exit` and `quit`, which `python -S` lacks and programs use."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"Use {self.name}() or Ctrl-D (i.e. EOF) to exit"
+
+    def __call__(self, code: object = None) -> None:
+        raise SystemExit(code)
