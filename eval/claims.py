@@ -241,10 +241,16 @@ def _ensembles(
         f"{at}, best ensemble inside [0, 1]": found.interpolated.pass_at_budget,
         "all - inside": found.gain_over_interpolated,
     }
-    return [
-        first,
-        _claim("extended_pool", counts, exceeds(found.gain_over_interpolated, LEAST_PASS), measured),
-    ]
+    other = found.interpolated.pass_at_budget
+    return [first, _gain("extended_pool", counts, found.gain_over_interpolated, other, measured)]
+
+
+def _gain(id_: str, counts: Counts, gain: Interval, other: Interval, measured: dict[str, Interval]) -> Claim:
+    held = exceeds(gain, LEAST_PASS)
+    if held is not True and 1 - other.value < LEAST_PASS:
+        reason = "the budget solves nearly every problem anyway, so there is no room for a gain"
+        return _claim(id_, counts, None, measured, reason)
+    return _claim(id_, counts, held, measured)
 
 
 def _flat(counts: Counts, bootstrap: Bootstrap) -> Claim:
