@@ -56,9 +56,9 @@ class Bootstrap:
         counts = rng.multinomial(problems, np.full(problems, 1 / problems), size=resamples)
         return cls(counts / problems)
 
-    def mean(self, values: Floats) -> Interval:
+    def mean(self, values: Floats, level: float = LEVEL) -> Interval:
         """Mean over problems of `values`, shape (P,)."""
-        return interval(float(values.mean()), self.weights @ values, len(values))
+        return interval(float(values.mean()), self.weights @ values, len(values), level)
 
     def means(self, values: Floats) -> list[Interval]:
         """Mean over the last axis of `values`, shape (A, P): one interval per row, paired."""
@@ -75,9 +75,9 @@ class Bootstrap:
         return interval(value, function(values @ self.weights.T), values.shape[1])
 
 
-def interval(value: float, draws: Floats, units: int) -> Interval:
+def interval(value: float, draws: Floats, units: int, level: float = LEVEL) -> Interval:
     """Percentile interval of bootstrap draws; without bounds when there are fewer than two units."""
     if units < 2 or not math.isfinite(value) or not np.all(np.isfinite(draws)):
         return Interval(value)
-    low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     return Interval(value, float(low), float(high))

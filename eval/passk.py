@@ -8,6 +8,7 @@ factors (it is symmetric in c and k), summed as log1p and returned through expm1
 small probabilities, no overflow for large n. Never resamples with replacement, never guesses for k > n.
 """
 
+from collections.abc import Sequence
 from math import comb
 
 import numpy as np
@@ -58,24 +59,40 @@ def ensemble_pass_at_k(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> float | Floa
         )
     if sum(shares) + rest < 1:
         raise UserError("the budget of an ensemble must be at least 1 answer")
-    # fail[j], solve[j]: summed over all ways to give j of the members seen so far one answer more. Both are
-    # sums of positive terms, so a tiny chance of solving keeps its relative precision.
-    fail = [np.ones(n_arr.shape[1:])] + [np.zeros(n_arr.shape[1:]) for _ in range(rest)]
-    solve = [np.zeros(n_arr.shape[1:]) for _ in range(rest + 1)]
-    for m, mine in enumerate(shares):
-        logs = [
+    logs = [
+        [
             _log_fail(*_checked(n_arr[m], c_arr[m], mine + extra, least_k=0))
             for extra in range(2 if rest else 1)
         ]
-        for j in range(rest, -1, -1):
-            new_solve = solve[j] + fail[j] * -np.expm1(logs[0])
-            new_fail = fail[j] * np.exp(logs[0])
-            if j:
-                new_solve = new_solve + solve[j - 1] + fail[j - 1] * -np.expm1(logs[1])
-                new_fail = new_fail + fail[j - 1] * np.exp(logs[1])
-            solve[j], fail[j] = new_solve, new_fail
-    result = np.minimum(solve[rest] / comb(members, rest), 1.0)
+        for m, mine in enumerate(shares)
+    ]
+    result = combine([pair[0] for pair in logs], [pair[-1] for pair in logs], rest)
     return float(result) if result.ndim == 0 else result
+
+
+def log_fail(n: ArrayLike, c: ArrayLike, k: ArrayLike) -> Floats:
+    """log of the chance that none of k answers passes; -inf where one must. Arguments as in `pass_at_k`."""
+    return _log_fail(*_checked(n, c, k, least_k=0))
+
+
+def combine(logs: Sequence[Floats], logs_more: Sequence[Floats], rest: int) -> Floats:
+    """Chance that an ensemble solves a problem, averaged over which `rest` members draw one answer more.
+
+    `logs`, `logs_more`: `log_fail` of each member at its share and at one answer more, equal shapes.
+    """
+    # fail[j], solve[j]: summed over all ways to give j of the members seen so far one answer more. Both are
+    # sums of positive terms, so a tiny chance of solving keeps its relative precision.
+    shape = logs[0].shape
+    fail = [np.ones(shape)] + [np.zeros(shape) for _ in range(rest)]
+    solve = [np.zeros(shape) for _ in range(rest + 1)]
+    for log, more in zip(logs, logs_more):
+        for j in range(rest, -1, -1):
+            new_solve, new_fail = solve[j] - fail[j] * np.expm1(log), fail[j] * np.exp(log)
+            if j:
+                new_solve = new_solve + solve[j - 1] - fail[j - 1] * np.expm1(more)
+                new_fail = new_fail + fail[j - 1] * np.exp(more)
+            solve[j], fail[j] = new_solve, new_fail
+    return np.minimum(solve[rest] / comb(len(logs), rest), 1.0)
 
 
 def _integers(values: ArrayLike, name: str) -> Ints:

@@ -39,7 +39,7 @@ def probabilities(world: World, problems: int, alphas: tuple[float, ...], seed: 
     """Shape (A, P, 4), in the order of `OUTCOMES`."""
     rng = np.random.default_rng(seed)
     base = np.array(world.base) + rng.normal(0, world.spread, (problems, 4))
-    along = np.tile(np.array(world.along), (problems, 1))
+    along = np.tile(np.array(world.along, dtype=float), (problems, 1))
     along[:, 0] += rng.normal(0, world.turnover, problems)
     a = np.array(alphas)
     logits = base + (a - 0.5)[:, None, None] * along
