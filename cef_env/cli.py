@@ -223,7 +223,11 @@ def train_rl(
     from cef_env.ui import Reporter
 
     config = load_config(preset, seed)
-    with Judge() as instrument, Reporter(errors).bar("rl", config.rl.steps) as progress:
+    out.mkdir(parents=True, exist_ok=True)
+    with (
+        Judge(cache=out / "judge.sqlite") as instrument,
+        Reporter(errors).bar("rl", config.rl.steps) as progress,
+    ):
         path = work(config, parse_coverage(coverage), warm_start, out, instrument, progress)
     console.print(escape(str(path)), soft_wrap=True)
 

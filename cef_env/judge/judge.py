@@ -9,8 +9,9 @@ test. Does not extract programs from answers and gives no reward by itself: see 
 
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from types import TracebackType
 
@@ -60,6 +61,8 @@ class Judge:
         if plan.cgroups:
             sweep(plan.cgroups)
         self._pool = BoxPool(plan, self.workers)
+        self._lock = threading.Lock()
+        self._running: dict[str, Future[JudgeResult]] = {}
 
     @property
     def tier(self) -> Tier:
@@ -69,7 +72,7 @@ class Judge:
     def run(
         self, problem: Problem, program: str, coverage: Coverage = None, exhaustive: bool = False
     ) -> JudgeResult:
-        """Judge one program.
+        """Judge one program. Equal calls that overlap in time share one execution.
 
         Args:
             problem: its tests run in ascending length.
@@ -90,16 +93,27 @@ class Judge:
             )
         get_checker(problem.checker)
         key = self._key(problem, program, coverage, exhaustive)
-        if self._cache is not None and (known := self._cache.get(key)) is not None:
-            return known
+        with self._lock:
+            shared = self._running.get(key)
+            if shared is None:
+                mine = self._running[key] = Future()
+        if shared is not None:
+            return shared.result()
         try:
-            result = self._run_once(problem, program, coverage, exhaustive)
-        except BoxError:
-            # Once more on a fresh box: something outside may have killed the first.
-            result = self._run_once(problem, program, coverage, exhaustive)
-        if self._cache is not None:
-            self._cache.put(key, result)
-        return result
+            result = self._cache.get(key) if self._cache is not None else None
+            if result is None:
+                result = self._run_twice(problem, program, coverage, exhaustive)
+                if self._cache is not None:
+                    self._cache.put(key, result)
+        except BaseException as error:
+            mine.set_exception(error)
+            raise
+        else:
+            mine.set_result(result)
+            return result
+        finally:
+            with self._lock:
+                del self._running[key]
 
     def map(
         self,
@@ -152,6 +166,13 @@ class Judge:
         limits = limits_of(problem)
         parts = (VERSION, self.tier, problem.id, problem.tests_hash, limits, source, coverage, exhaustive)
         return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+    def _run_twice(self, problem: Problem, program: str, coverage: Coverage, exhaustive: bool) -> JudgeResult:
+        """`_run_once`, and again on a fresh box if the first died: something outside may have killed it."""
+        try:
+            return self._run_once(problem, program, coverage, exhaustive)
+        except BoxError:
+            return self._run_once(problem, program, coverage, exhaustive)
 
     def _run_once(self, problem: Problem, program: str, coverage: Coverage, exhaustive: bool) -> JudgeResult:
         with self._pool.box() as box:

@@ -53,6 +53,16 @@ def test_equal_programs_on_different_problems_are_judged_apart(judge: Judge) -> 
     assert [r.reward() for r in judge.map([(PROBLEM, ECHO), (other, ECHO)])] == [1, 0]
 
 
+def test_equal_calls_that_overlap_share_one_execution(judge: Judge, loads: list[str]) -> None:
+    program = "import time\ntime.sleep(0.3)\nprint(input())"
+    with ThreadPoolExecutor(4) as threads:
+        results = list(threads.map(lambda _: judge.run(PROBLEM, program), range(4)))
+    assert loads == [program]
+    assert [result.reward() for result in results] == [1] * 4
+    judge.run(PROBLEM, program)  # afterwards it is executed again: a judge without a cache remembers nothing
+    assert loads == [program] * 2
+
+
 def test_many_threads_share_a_judge(judge: Judge) -> None:
     def one(number: int) -> JudgeResult:
         program = ECHO if number % 2 else f"print({number})"
@@ -275,7 +285,7 @@ def test_load_does_not_turn_into_time_limits(judge: Judge) -> None:
 
 
 def test_importing_the_judge_is_light() -> None:
-    code = "import sys, cef_env.judge\nprint([m for m in ('torch', 'numpy', 'docker', 'gymnasium') if m in sys.modules])"
+    code = "import sys, cef_env.judge\nprint([m for m in ('torch', 'transformers', 'docker', 'matplotlib') if m in sys.modules])"
     root = Path(__file__).parents[2]
     output = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True
