@@ -135,7 +135,10 @@ def test_cache_is_shared_by_processes_that_get_killed(tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", code, str(path), name], stdout=subprocess.PIPE)
         for name in "ab"
     ]
-    time.sleep(1.0)
+    for writer in writers:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"1\n"  # it is writing
+    time.sleep(0.3)
     for writer in writers:
         writer.kill()
     from cef_env.judge.cache import ResultCache
@@ -143,8 +146,7 @@ def test_cache_is_shared_by_processes_that_get_killed(tmp_path: Path) -> None:
     cache = ResultCache(path)
     for name, writer in zip("ab", writers):
         assert writer.stdout is not None
-        written = len(writer.stdout.read().splitlines())
-        assert written > 0
+        written = 1 + len(writer.stdout.read().splitlines())
         assert all(cache.get(f"{name}-{number}") is not None for number in range(written))
         writer.wait()
         writer.stdout.close()
