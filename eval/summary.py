@@ -58,6 +58,7 @@ def clean(value: Any) -> Any:
 def _split(split: SplitAnalysis) -> dict[str, Any]:
     counts, found = split.counts, split.frontier
     k_grid = budget_grid(int(counts.n.min()))
+    rows = list(enumerate(counts.alphas))
     return {
         "problems": len(counts.problem_ids),
         "answers": {"least": int(counts.n.min()), "most": int(counts.n.max()), "total": int(counts.n.sum())},
@@ -66,31 +67,26 @@ def _split(split: SplitAnalysis) -> dict[str, Any]:
         "rates": [{"alpha": p.alpha, **{o.value: p.rates[o] for o in OUTCOMES}} for p in found.points],
         "format_error_causes": [
             {"alpha": a, **{c.value: int(counts.causes[i, :, j].sum()) for j, c in enumerate(CAUSES)}}
-            for i, a in enumerate(counts.alphas)
+            for i, a in rows
         ],
         "tokens_per_answer": [
-            {"alpha": a, "mean": float(counts.tokens[i].sum() / counts.n[i].sum())}
-            for i, a in enumerate(counts.alphas)
+            {"alpha": a, "mean": float(counts.tokens[i].sum() / counts.n[i].sum())} for i, a in rows
         ],
         "slopes": [{"outcome": s.outcome.value, "over": s.over, "slope": s.estimate} for s in found.slopes],
-        "reach": [
-            {"alpha": r.alpha, "optimization": r.optimization, "correctness": r.correctness} for r in found.reach
-        ],
+        "reach": [vars(r) for r in found.reach],
         "pass_at_k": [
-            {"label": c.label, "alphas": c.alphas, "values": {k: c.values[c.budgets.index(k)] for k in k_grid}}
+            {
+                "label": c.label,
+                "alphas": c.alphas,
+                "values": {k: c.values[c.budgets.index(k)] for k in k_grid},
+            }
             for c in (*split.singles, *split.pools)
         ],
-        "turnover": [
-            {
-                "alphas": t.alphas, "answers": t.answers, "jaccard": t.jaccard, "null": t.null, "excess": t.excess,
-                "only_first": t.only_first, "only_second": t.only_second,
-            }
-            for t in split.turnovers
-        ],
+        "turnover": [vars(t) for t in split.turnovers],
         "jaccard": None if split.jaccard is None else split.jaccard.tolist(),
         "ensembles": _ensembles(split),
         "claims": {c.id: _claim(c) for c in split.claims},
-    }  # fmt: skip
+    }
 
 
 def _claim(claim: Claim) -> dict[str, Any]:
