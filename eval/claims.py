@@ -34,6 +34,8 @@ from cef_env.eval.verdicts import (
 )
 from cef_env.judge.types import FormatErrorCause, Outcome
 
+TOO_WIDE = "the interval is too wide: more problems or more answers would tell"
+
 OPT, COR, FMT, OK = (
     Outcome.OPTIMIZATION_FAILURE, Outcome.CORRECTNESS_FAILURE, Outcome.FORMAT_ERROR, Outcome.CORRECT
 )  # fmt: skip
@@ -277,7 +279,8 @@ def _flat(counts: Counts, bootstrap: Bootstrap) -> Claim:
     elif all(n.low > -FLAT_MARGIN and n.high < FLAT_MARGIN for n in narrow):
         held = True
     if "hard" not in counts.split:
-        reason = "; ".join(filter(None, [reason, "the paper says this of hard problems only"]))
+        unknown = "" if held is not None or reason else TOO_WIDE
+        reason = "; ".join(filter(None, [reason, unknown, "the paper says this of hard problems only"]))
     return _claim("flat", counts, held, measured, reason)
 
 
@@ -289,5 +292,5 @@ def _claim(
     id_: str, counts: Counts, held: bool | None, measured: dict[str, Interval], reason: str = ""
 ) -> Claim:
     if held is None and not reason:
-        reason = "the interval is too wide: more problems or more answers would tell"
+        reason = TOO_WIDE
     return Claim(id_, PAPER[id_], counts.split, held, measured, reason)
