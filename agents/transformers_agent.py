@@ -16,16 +16,22 @@ from cef_env.envs.text import CutText
 from cef_env.errors import UserError
 
 
-def load_model(path: str | Path) -> tuple[Any, Any]:
-    """(model, tokenizer) of a local Hugging Face directory, in eval mode.
-
-    Raises `UserError` when the directory is missing or does not hold a loadable checkpoint.
-    """
+def require_checkpoint(path: str | Path) -> Path:
+    """`path` if a checkpoint could be there; `UserError` otherwise. Cheap: nothing is loaded."""
     path = Path(path)
     if not (path / "config.json").is_file():
         raise UserError(
             f"checkpoint {str(path)!r}: no config.json there; give a Hugging Face model directory"
         )
+    return path
+
+
+def load_model(path: str | Path) -> tuple[Any, Any]:
+    """(model, tokenizer) of a local Hugging Face directory, in eval mode.
+
+    Raises `UserError` when the directory is missing or does not hold a loadable checkpoint.
+    """
+    path = require_checkpoint(path)
     try:
         model = AutoModelForCausalLM.from_pretrained(path, local_files_only=True)
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)

@@ -216,6 +216,7 @@ def train_rl(
     seed: Seed = None,
 ) -> None:
     """One RL run at one coverage."""
+    from cef_env.agents.transformers_agent import require_checkpoint
     from cef_env.judge import Judge
     from cef_env.problems import parse_coverage
     from cef_env.training import load_config
@@ -223,6 +224,7 @@ def train_rl(
     from cef_env.ui import Reporter
 
     config = load_config(preset, seed)
+    require_checkpoint(warm_start)
     out.mkdir(parents=True, exist_ok=True)
     with (
         Judge(cache=out / "judge.sqlite") as instrument,
@@ -234,6 +236,7 @@ def train_rl(
 
 def main() -> Any:
     """Entry point of the `cef` command."""
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # one progress bar is enough: ours
     try:
         return app()
     except (CefError, KeyboardInterrupt) as error:
@@ -244,3 +247,7 @@ def main() -> Any:
             sys.exit(130)
         errors.print(f"cef: {error}", markup=False, highlight=False, soft_wrap=True)
         sys.exit(3 if isinstance(error, InstrumentError) else 2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,120 @@
+"""The `cef` command: mistakes are one line with status 2 and leave nothing behind."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cef_env.cli import main, parse_alphas
+from cef_env.errors import UserError
+
+
+@dataclass
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class Cef:
+    """Runs `cef` with arguments in this process, in a folder of its own."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, cwd: Path) -> None:
+        self._capsys, self._monkeypatch = capsys, monkeypatch
+        monkeypatch.chdir(cwd)
+
+    def __call__(self, *arguments: str) -> Done:
+        self._monkeypatch.setattr(sys, "argv", ["cef", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        out = self._capsys.readouterr()
+        return Done(int(end.value.code or 0), out.out, out.err)
+
+
+@pytest.fixture
+def cef(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Cef:
+    return Cef(capsys, monkeypatch, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["reproduce", "--preset", "huge", "--out", "run"], "preset 'huge'"),
+        (["reproduce", "--preset", "missing.yaml", "--out", "run"], "missing.yaml"),
+        (["problems", "list", "nowhere:x"], "unknown scheme"),
+        (["problems", "list", "builtin:medium"], "unknown split"),
+        (["problems", "show", "builtin:easy", "nothing"], "no problem 'nothing'"),
+        (["judge", "builtin:easy#nothing", "missing.py"], "missing.py"),
+        (["judge", "nothing", "missing.py"], "SOURCE#ID"),
+        (["play", "cef/Nowhere-v0"], "cef/Nowhere-v0"),
+        (["rollout", "--agent", "scripted:magic", "--out", "run"], "scripted:magic"),
+        (["rollout", "--agent", "scripted:efficient", "--coverage", "0", "--out", "run"], "coverage="),
+        (["rollout", "--agent", "hf:nowhere", "--out", "run"], "config.json"),
+        (["merge", "low", "high", "--alpha", "0:1", "--out", "run"], "alpha range"),
+        (["merge", "low", "high", "--alpha", "0.5", "--out", "run"], "low"),
+        (["report", "nowhere"], "no run directory"),
+        (["train", "rl", "nowhere", "--coverage", "2", "--preset", "smoke", "--out", "run"], "config.json"),
+    ],
+)
+def test_a_mistake_is_one_line_with_status_2(cef: Cef, tmp_path: Path, arguments: list[str], named: str) -> None:
+    done = cef(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert named in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_without_a_sandbox_nothing_runs(cef: Cef, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "program.py").write_text("print(1)")
+    listed = cef("problems", "list", "builtin:easy?count=1").stdout.strip()
+    monkeypatch.setenv("CEF_SANDBOX", "nowhere")
+    done = cef("judge", f"builtin:easy?count=1#{listed}", "program.py")
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "nowhere" in done.stderr
+
+
+def test_the_installed_command_runs_and_debug_shows_the_traceback() -> None:
+    command = [sys.executable, "-m", "cef_env.cli", "--debug", "problems", "list", "nowhere:x"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "Traceback" in done.stderr
+
+
+def test_judge_shows_a_verdict_for_each_test(cef: Cef, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("print(1 / 0)")
+    listed = cef("problems", "list", "builtin:easy?count=1").stdout.strip()
+    done = cef("judge", f"builtin:easy?count=1#{listed}", "program.py")
+    assert done.returncode == 0, done.stderr
+    assert "runtime_error" in done.stdout
+    assert "correctness_failure" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "alphas"),
+    [
+        ("0.5", [0.5]),
+        ("-0.5:1.5:0.25", [-0.5, -0.25, 0, 0.25, 0.5, 0.75, 1, 1.25, 1.5]),
+        ("0:1:0.3,2", [0, 0.3, 0.6, 0.9, 2]),
+        ("1:1:1", [1]),
+    ],
+)
+def test_alphas_are_numbers_and_ranges(text: str, alphas: list[float]) -> None:
+    assert parse_alphas(text) == pytest.approx(alphas)
+
+
+@given(st.integers(-8, 8), st.integers(0, 20), st.sampled_from([0.05, 0.1, 0.25, 0.5]))
+def test_a_range_ends_at_its_stop_when_the_step_divides_it(start: int, count: int, step: float) -> None:
+    assert parse_alphas(f"{start}:{start + count * step:.10f}:{step}") == pytest.approx(
+        [start + i * step for i in range(count + 1)]
+    )
+
+
+@pytest.mark.parametrize("text", ["", "x", "0:1", "1:0:0.5", "0:1:0", "0:1:-1", "0:1:0.5:2"])
+def test_other_alphas_are_refused(text: str) -> None:
+    with pytest.raises(UserError, match="alpha"):
+        parse_alphas(text)
