@@ -96,7 +96,7 @@ class Judge:
             result = self._run_once(problem, program, coverage, exhaustive)
         except BoxError:
             # Once more on a fresh box: something outside may have killed the first.
-            result = self._run_once(problem, program, coverage, exhaustive)
+            result = self._run_once(problem, program, coverage, exhaustive, fresh=True)
         if self._cache is not None:
             self._cache.put(key, result)
         return result
@@ -153,8 +153,10 @@ class Judge:
         parts = (VERSION, self.tier, problem.id, problem.tests_hash, limits, source, coverage, exhaustive)
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
-    def _run_once(self, problem: Problem, program: str, coverage: Coverage, exhaustive: bool) -> JudgeResult:
-        with self._pool.box() as box:
+    def _run_once(
+        self, problem: Problem, program: str, coverage: Coverage, exhaustive: bool, fresh: bool = False
+    ) -> JudgeResult:
+        with self._pool.box(fresh) as box:
             compile_error = box.load(program, limits_of(problem))
             tests = () if compile_error is not None else tuple(_run_tests(box, problem, coverage, exhaustive))
             box.unload()

@@ -165,6 +165,16 @@ def test_a_box_killed_from_outside_costs_a_retry_not_a_verdict(victim: str) -> N
         assert judge._pool._idle[0] is not box
 
 
+@pytest.mark.parametrize("victim", ["bwrap", "zygote"])
+def test_boxes_that_died_while_idle_are_replaced(victim: str) -> None:
+    with Judge(workers=3) as judge:
+        judge.map([(PROBLEM, f"import time\ntime.sleep(0.2)\nprint(input())#{n}") for n in range(3)])
+        assert len(judge._pool._idle) == 3
+        for box in judge._pool._idle:
+            os.kill(box.process.pid if victim == "bwrap" else zygote_of(box), signal.SIGKILL)
+        assert [judge.run(PROBLEM, ECHO).reward() for _ in range(4)] == [1] * 4
+
+
 def test_boxes_that_keep_dying_are_a_judge_error(monkeypatch: pytest.MonkeyPatch) -> None:
     original = Box.run
 
