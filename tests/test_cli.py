@@ -23,7 +23,9 @@ class Done:
 class Cef:
     """Runs `cef` with arguments in this process, in a folder of its own."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, cwd: Path) -> None:
+    def __init__(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, cwd: Path
+    ) -> None:
         self._capsys, self._monkeypatch = capsys, monkeypatch
         monkeypatch.chdir(cwd)
 
@@ -60,7 +62,9 @@ def cef(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
         (["train", "rl", "nowhere", "--coverage", "2", "--preset", "smoke", "--out", "run"], "config.json"),
     ],
 )
-def test_a_mistake_is_one_line_with_status_2(cef: Cef, tmp_path: Path, arguments: list[str], named: str) -> None:
+def test_a_mistake_is_one_line_with_status_2(
+    cef: Cef, tmp_path: Path, arguments: list[str], named: str
+) -> None:
     done = cef(*arguments)
     assert done.returncode == 2, done.stderr
     assert named in done.stderr

@@ -172,10 +172,12 @@ class Judge:
         try:
             return self._run_once(problem, program, coverage, exhaustive)
         except BoxError:
-            return self._run_once(problem, program, coverage, exhaustive)
+            return self._run_once(problem, program, coverage, exhaustive, fresh=True)
 
-    def _run_once(self, problem: Problem, program: str, coverage: Coverage, exhaustive: bool) -> JudgeResult:
-        with self._pool.box() as box:
+    def _run_once(
+        self, problem: Problem, program: str, coverage: Coverage, exhaustive: bool, fresh: bool = False
+    ) -> JudgeResult:
+        with self._pool.box(fresh) as box:
             compile_error = box.load(program, limits_of(problem))
             tests = () if compile_error is not None else tuple(_run_tests(box, problem, coverage, exhaustive))
             box.unload()

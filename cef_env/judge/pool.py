@@ -26,13 +26,19 @@ class BoxPool:
         self._owner = os.getpid()
 
     @contextlib.contextmanager
-    def box(self) -> Iterator[Box]:
-        """Lend a box for a `with` block. A block that raises loses its box: its state is unknown."""
+    def box(self, fresh: bool = False) -> Iterator[Box]:
+        """Lend a box for a `with` block, newly started if `fresh`.
+
+        A block that raises loses its box: its state is unknown.
+        """
         self.check()
         with self._free:
             with self._lock:
                 # Last in, first out: a lightly used pool keeps few boxes warm.
                 box = self._idle.pop() if self._idle else None
+            if box is not None and (fresh or not box.alive):
+                box.close()
+                box = None
             if box is None:
                 box = Box(self.plan)
             try:

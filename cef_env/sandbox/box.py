@@ -132,6 +132,7 @@ class Box:
             pass_fds=(fd,),
             env={},
             cwd="/",
+            start_new_session=True,  # Ctrl-C is for us to handle, not for bubblewrap to die of
         )
 
     def _configure(self) -> None:
@@ -219,6 +220,11 @@ class Box:
         finally:
             for fd in fds:
                 os.close(fd)
+
+    @property
+    def alive(self) -> bool:
+        """Whether bubblewrap still runs; a box that died while idle is no use."""
+        return self.process.poll() is None
 
     def unload(self) -> None:
         """Forget the program; the box can load another."""

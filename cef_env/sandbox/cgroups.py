@@ -109,7 +109,9 @@ def sweep(parent: CgroupParent) -> int:
     """Remove the groups of judges that were killed; returns how many. Groups of live judges stay."""
     removed = 0
     for folder in parent.folders:
-        for group in folder.glob(f"{PREFIX}.{_pid_namespace()}.*"):
+        pattern = f"{PREFIX}.{_pid_namespace()}.*"
+        # The killed judge may have been in a sibling of our group: a service or a login starts new ones.
+        for group in [*folder.glob(pattern), *folder.parent.glob(f"*/{pattern}")]:
             _, _, pid, started, _ = group.name.split(".")
             if _started(int(pid)) != started:
                 with contextlib.suppress(OSError):  # another judge sweeps too, or its tests are dying

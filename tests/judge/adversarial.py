@@ -74,8 +74,8 @@ while True: pass
         """
 import os, time
 def burn():
-    end = time.monotonic() + 1.2
-    while time.monotonic() < end: pass
+    end = time.process_time() + 0.6
+    while time.process_time() < end: pass
 for _ in range(3):
     if os.fork() == 0:
         burn()

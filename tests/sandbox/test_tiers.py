@@ -150,12 +150,15 @@ def test_version_2_groups_are_written_right(tmp_path: Path) -> None:
 
 
 def test_sweep_removes_groups_of_dead_judges_only(tmp_path: Path) -> None:
+    tmp_path = tmp_path / "ours"
     parent = cgroups.CgroupParent(2, (tmp_path,))
     live = tmp_path / cgroups._name()
     dead_pid = 2**22 + 5  # above the kernel's largest
     ours = f"{cgroups.PREFIX}.{cgroups._pid_namespace()}"
     names = [f"{ours}.{dead_pid}.77.0", f"{cgroups.PREFIX}.1.{dead_pid}.77.0", f"{ours}.1.0.0", "other"]
-    for folder in (live, *(tmp_path / name for name in names)):
-        folder.mkdir()
-    assert cgroups.sweep(parent) == 2
+    sibling = tmp_path.parent / "sibling" / names[0]
+    for folder in (live, sibling, *(tmp_path / name for name in names)):
+        folder.mkdir(parents=True)
+    assert cgroups.sweep(parent) == 3
+    assert not sibling.exists()
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([live.name, names[1], "other"])
