@@ -88,14 +88,12 @@ def test_hostile_program_gets_the_right_verdict(hostile: Hostile, results: dict[
 def test_nothing_is_left_on_the_host(tier: str) -> None:
     tier_or_skip(tier)
 
-    def round_() -> None:
-        with Judge(workers=2, sandbox=tier) as judge:
-            chosen = [h.program for h in HOSTILE if h.name not in ("sleep", "fork_bomb")]
-            judge.map([(PROBLEM, program) for program in chosen])
-
-    round_()  # the thread that starts boxes stays
+    with Judge(workers=2, sandbox=tier) as judge:
+        judge.run(PROBLEM, "")  # the thread that starts boxes stays
     before = traces()
-    round_()
+    with Judge(workers=2, sandbox=tier) as judge:
+        chosen = [h.program for h in HOSTILE if h.name not in ("sleep", "fork_bomb")]
+        judge.map([(PROBLEM, program) for program in chosen])
     deadline = time.monotonic() + 2  # a process that has let go of everything may be a zombie for a moment
     while traces() != before and time.monotonic() < deadline:
         time.sleep(0.01)
