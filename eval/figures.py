@@ -125,7 +125,7 @@ def pass_at_k_figure(singles: Sequence[Curve], pools: Sequence[Curve]) -> "Figur
     import matplotlib as mpl
     from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
-    figure, (ax,) = new_figure(9.4, 5.2)
+    figure, (ax,) = new_figure(7.6, 6.0)
     colours = mpl.colormaps["viridis"]
     # Without the map's dark and pale ends, which would not show on dark or light paper.
     norm = mpl.colors.Normalize(STABLE[0] - 0.6, STABLE[1] + 0.4)
@@ -150,7 +150,7 @@ def pass_at_k_figure(singles: Sequence[Curve], pools: Sequence[Curve]) -> "Figur
     ax.xaxis.set_major_formatter(ScalarFormatter())
     ax.set_xlabel("k (answers to each problem)")
     ax.set_ylabel("pass@k")
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside right center", handlelength=2.6)
+    ax.legend(loc="lower right", handlelength=2.4, fontsize=10.5, labelspacing=0.35)
     return figure
 
 
