@@ -40,26 +40,38 @@ def options(debug: Annotated[bool, typer.Option(help="Show tracebacks.")] = Fals
 @app.command()
 def reproduce(preset: Preset = "laptop", out: Out = Path("runs/demo"), seed: Seed = None) -> None:
     """The paper in miniature: warm start, RL at two coverages, sweep over alpha, report."""
-    from cef_env.eval.table import print_outcomes
     from cef_env.experiment import reproduce as run
     from cef_env.training import load_config
     from cef_env.ui import Reporter
 
-    report = run(load_config(preset, seed), out, Reporter(errors))
-    print_outcomes(out / "sweep" / "samples.jsonl", console)
-    console.print(f"Report: {escape(str(report))}", soft_wrap=True)
+    show_run(out, run(load_config(preset, seed), out, Reporter(errors)))
+
+
+def show_run(out: Path, page: Path) -> None:
+    """The tables of a finished run, and where its report is."""
+    from cef_env.eval import read_samples
+    from cef_env.eval.analysis import analyse
+    from cef_env.eval.table import claims_table, outcome_table
+
+    splits = analyse(read_samples(out / "sweep" / "samples.jsonl"))
+    for split in splits.values():
+        console.print(outcome_table(split))
+    console.print(claims_table(splits))
+    console.print(f"Report: {escape(str(page))}", soft_wrap=True)
 
 
 @app.command()
 def report(run: Annotated[Path, typer.Argument(help="A run directory of `cef reproduce`.")]) -> None:
     """Writes summary, figures and report of a run again."""
-    from cef_env.eval.report import write_report
+    from cef_env.experiment import write_run_report
+    from cef_env.training import Config
 
-    if not (run / "config.json").is_file():
-        raise UserError(
-            f"{str(run)!r} is no run directory (it has no config.json); give the --out of cef reproduce"
-        )
-    console.print(f"Report: {escape(str(write_report(run, run / 'report')))}", soft_wrap=True)
+    path = run / "config.json"
+    if not path.is_file():
+        raise UserError(f"{str(run)!r} is no run directory (no config.json); give the --out of cef reproduce")
+    if not (run / "sweep" / "manifest.json").is_file():
+        raise UserError(f"the sweep of {str(run)!r} is not done; run cef reproduce --out {run} first")
+    show_run(run, write_run_report(run, Config.model_validate_json(path.read_text())))
 
 
 @app.command()

@@ -22,6 +22,11 @@ from cef_env.problems import ProblemSet, builtin
 from cef_env.training.config import Config
 from cef_env.ui import Reporter
 
+NOTES = (
+    "The model has under a million parameters and the problems are generated: this run says whether the "
+    "paper's picture appears in miniature, not how large its effects are.",
+    "One seed is one draw. Before drawing a conclusion, repeat with other seeds (`cef reproduce --seed`).",
+)
 PACKAGES = ("cef-env", "gymnasium", "numpy", "tokenizers", "torch", "transformers")
 
 
@@ -177,9 +182,32 @@ def sweep_stage(run: Run, folder: Path) -> None:
 
 
 def report_stage(run: Run, folder: Path) -> None:
+    write_run_report(run.root, run.config)
+
+
+def write_run_report(root: Path, config: Config) -> Path:
+    """Summary, figures and report of a run whose sweep is done; returns the path of the page.
+
+    The summary holds only what samples and config determine, so that equal runs give equal files.
+    """
+    from cef_env.eval import read_samples
     from cef_env.eval.report import write_report
 
-    write_report(run.root, folder)
+    samples = read_samples(root / "sweep" / "samples.jsonl")
+    manifests = [json.loads(path.read_text()) for path in sorted(root.glob("*/manifest.json"))]
+    meta = {
+        "preset": config.preset,
+        "seed": config.seed,
+        "coverages": {name: "inf" if k is None else k for name, k in config.coverages.items()},
+        "sandbox tier": sorted({manifest["sandbox_tier"] for manifest in manifests}),
+        "config": config.model_dump(mode="json"),
+    }
+    logs = [
+        {"run": name, **json.loads(line)}
+        for name in ("rl_low", "rl_high")
+        for line in (root / name / "log.jsonl").read_text().splitlines()
+    ]
+    return write_report(root / "report", samples, meta, train_log=logs, notes=NOTES, seed=config.seed)
 
 
 STAGES: dict[str, Callable[[Run, Path], None]] = {
@@ -190,4 +218,12 @@ STAGES: dict[str, Callable[[Run, Path], None]] = {
     "report": report_stage,
 }
 
-__all__ = ["STAGES", "Run", "claim_directory", "evaluation_problems", "reproduce", "run_stage"]
+__all__ = [
+    "STAGES",
+    "Run",
+    "claim_directory",
+    "evaluation_problems",
+    "reproduce",
+    "run_stage",
+    "write_run_report",
+]
