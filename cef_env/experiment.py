@@ -19,6 +19,7 @@ from cef_env.errors import UserError
 from cef_env.files import exclusive, write_json
 from cef_env.judge import Judge
 from cef_env.problems import ProblemSet, builtin
+from cef_env.sandbox.tiers import resolve
 from cef_env.training.config import Config
 from cef_env.ui import Reporter
 
@@ -59,6 +60,7 @@ def reproduce(config: Config, out: Path, reporter: Reporter) -> Path:
 
     torch.set_num_threads(1)  # the judge needs the other cores, and tiny matrices gain nothing
     torch.use_deterministic_algorithms(True)
+    resolve("auto")  # without a sandbox this raises, before anything is written
     claim_directory(config, out)
     with exclusive(out / "lock", f"run directory {str(out)!r}"):
         with Judge(cache=out / "judge.sqlite") as judge:

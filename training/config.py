@@ -92,7 +92,7 @@ class SFTConfig(_Strict):
 class RLConfig(_Strict):
     """GRPO against `cef/Reasoning-v0`, once for each coverage."""
 
-    steps: int = 24
+    steps: int = 40
     """Optimiser steps; each draws new problems."""
     problems_per_step: int = 12
     """Groups per step."""
@@ -113,7 +113,7 @@ class RLConfig(_Strict):
 class SweepConfig(_Strict):
     """Evaluation of the merged checkpoints."""
 
-    alphas: tuple[float, ...] = (-1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
+    alphas: tuple[float, ...] = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
     """theta(alpha) = alpha * high + (1 - alpha) * low."""
     problems: dict[str, int] = {"hard": 96, "easy": 96}
     """How many problems of each split."""
@@ -139,7 +139,7 @@ class Config(_Strict):
     """The name that messages and reports use."""
     seed: int = 0
     """Every random choice derives from it."""
-    max_new_tokens: int = 256
+    max_new_tokens: int = 128
     """Token budget of one answer, in training and evaluation."""
     coverages: dict[Literal["low", "high"], CoverageField] = {"low": 2, "high": None}
     """Coverage k of the two RL runs; inf for all tests."""
