@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from cef_env import __version__
 from cef_env.errors import UserError
 from cef_env.files import exclusive, write_json
 from cef_env.judge import Judge
@@ -28,7 +29,7 @@ NOTES = (
     "paper's picture appears in miniature, not how large its effects are.",
     "One seed is one draw. Before drawing a conclusion, repeat with other seeds (`cef reproduce --seed`).",
 )
-PACKAGES = ("cef-env", "gymnasium", "numpy", "tokenizers", "torch", "transformers")
+PACKAGES = ("gymnasium", "numpy", "tokenizers", "torch", "transformers")
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def run_stage(run: Run, name: str, work: Callable[[Run, Path], None]) -> None:
         {
             "stage": name,
             "seed": run.config.seed,
-            "versions": {package: version(package) for package in PACKAGES},
+            "versions": {"cef-env": __version__, **{package: version(package) for package in PACKAGES}},
             "python": platform.python_version(),
             "sandbox_tier": str(run.judge.tier),
             "resumed": resumed,
