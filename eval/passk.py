@@ -97,7 +97,9 @@ def combine(logs: Sequence[Floats], logs_more: Sequence[Floats], rest: int) -> F
 
 def _integers(values: ArrayLike, name: str) -> Ints:
     array = np.asarray(values)
-    whole = array.dtype.kind in "iu" or (array.dtype.kind == "f" and np.all(array % 1 == 0))
+    whole = array.dtype.kind in "iu" or (
+        array.dtype.kind == "f" and np.all(np.isfinite(array)) and np.all(array % 1 == 0)
+    )
     if not whole:
         raise UserError(f"{name} must hold integers, got {array.dtype} values")
     return array.astype(np.int64)
