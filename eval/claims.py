@@ -154,7 +154,8 @@ def _extrapolation(counts: Counts, bootstrap: Bootstrap) -> Claim:
 
 def _breakdown(counts: Counts, bootstrap: Bootstrap) -> list[Claim]:
     """At the farthest alpha of each side outside [-0.5, 1.5], against the endpoint of that side: the solve
-    rate falls, format errors rise, and the rise is more than half of the fall."""
+    rate falls, format errors rise, and the rise is more than half of the fall. Programs that do not compile
+    are correctness failures here, but shown: one may count them as unparsable answers."""
     sides = [(min(counts.alphas), LOW), (max(counts.alphas), HIGH)]
     far = [(a, end) for a, end in sides if not STABLE[0] <= a <= STABLE[1]]
     if not far:
@@ -170,6 +171,8 @@ def _breakdown(counts: Counts, bootstrap: Bootstrap) -> list[Claim]:
         added = counts.rate(FMT)[rows] - counts.rate(FMT)[base]
         measured[f"solve rate lost at alpha {alpha:g}"] = falls = bootstrap.mean(lost)
         measured[f"format errors added at alpha {alpha:g}"] = rises = bootstrap.mean(added)
+        garbled = counts.uncompiled[rows] / counts.n[rows] - counts.uncompiled[base] / counts.n[base]
+        measured[f"programs that do not compile added at alpha {alpha:g}"] = bootstrap.mean(garbled)
         surplus = bootstrap.mean(added - MOST * lost)
         held = all_of([exceeds(falls, LEAST_ENDS), exceeds(rises, LEAST_ENDS), exceeds(surplus, 0)])
         if held is False and abs(alpha) < FAR:

@@ -32,6 +32,8 @@ class Counts:
     """Shape (A, P, 4): answers by outcome, in the order of `OUTCOMES`."""
     causes: Ints
     """Shape (A, P, 3): format errors by cause, in the order of `CAUSES`."""
+    uncompiled: Ints
+    """Shape (A, P): answers whose program does not compile, a part of the correctness failures."""
     tokens: Ints
     """Shape (A, P): tokens over all answers."""
     tags: tuple[tuple[str, ...], ...] = ()
@@ -75,6 +77,7 @@ class Counts:
             problem_ids=tuple(self.problem_ids[i] for i in keep),
             outcomes=self.outcomes[:, keep],
             causes=self.causes[:, keep],
+            uncompiled=self.uncompiled[:, keep],
             tokens=self.tokens[:, keep],
             tags=tuple(self.tags[i] for i in keep),
         )
@@ -104,11 +107,13 @@ def _tabulate_split(split: str, samples: Sequence[Sample]) -> Counts:
     column = {problem: i for i, problem in enumerate(problems)}
     outcomes = np.zeros((len(alphas), len(problems), len(OUTCOMES)), dtype=np.int64)
     causes = np.zeros((len(alphas), len(problems), len(CAUSES)), dtype=np.int64)
-    tokens = np.zeros((len(alphas), len(problems)), dtype=np.int64)
+    uncompiled = np.zeros((len(alphas), len(problems)), dtype=np.int64)
+    tokens = np.zeros_like(uncompiled)
     tags: dict[str, tuple[str, ...]] = {}
     for s in samples:
         a, p = row[s.alpha], column[s.problem_id]
         outcomes[a, p, OUTCOMES.index(s.outcome)] += 1
+        uncompiled[a, p] += s.compile_error
         tokens[a, p] += s.tokens
         if s.format_error is not None:
             causes[a, p, CAUSES.index(FormatErrorCause(s.format_error))] += 1
@@ -124,6 +129,7 @@ def _tabulate_split(split: str, samples: Sequence[Sample]) -> Counts:
         tuple(problems),
         outcomes[full],
         causes[full],
+        uncompiled[full],
         tokens[full],
         tuple(tags[p] for p in problems),
         tuple(a for a, ok in zip(alphas, full) if not ok),

@@ -41,8 +41,8 @@ class ReasoningEnv(gym.Env[str, str]):
 
     ## Information
     After `reset`: `problem_id`, `levels` (the k with a distinct R_k). After `step` also `outcome` (over the
-    tests that were judged), `coverage_reached`, `tier`, and `format_error` (the cause, or ""). The full
-    `JudgeResult` is `env.unwrapped.result`.
+    tests that were judged), `coverage_reached`, `tier`, `compile_error` (a bool) and `format_error`
+    (the cause, or ""). The full `JudgeResult` is `env.unwrapped.result`.
 
     ## Arguments
     - `coverage`: k, or None (also "inf") for all tests. Only the tests under 10^k are run. Problems
@@ -143,6 +143,7 @@ class ReasoningEnv(gym.Env[str, str]):
             "outcome": str(result.outcome),
             "coverage_reached": result.coverage_reached,
             "format_error": "" if result.format_error is None else str(result.format_error),
+            "compile_error": result.compile_error is not None,
             "tier": result.tier,
         }
         return f"Outcome: {result.outcome}\n", float(result.reward(self.coverage)), True, False, info
