@@ -186,6 +186,10 @@ class Composition:
         return a
 
 
+_SORTED = (("mod", "prefix"), ("abs", "prefix"))
+"""Prefix sums of nonnegative elements are in ascending order, as good as sorted."""
+
+
 def _key(family: Family, transforms: tuple[Transform, ...], output: OutputRule, small: bool) -> str:
     return ".".join([family.name, *(t.id for t in transforms), output.id, "small" if small else "large"])
 
@@ -194,6 +198,8 @@ def allowed(family: Family, transforms: tuple[Transform, ...]) -> bool:
     """Whether these transforms keep the task meaningful for this family."""
     kinds = [t.kind for t in transforms]
     if len(set(kinds)) < len(kinds) or family.without.intersection(kinds):
+        return False
+    if "sort" in family.without and any(pair in _SORTED for pair in zip(kinds, kinds[1:])):
         return False
     return not (family.natural and CAN_BE_NEGATIVE.intersection(kinds))
 

@@ -139,7 +139,7 @@ FAMILIES = (
         ),
         efficient_bugs=(
             variant(_CLOSEST, ("a.sort()\n", "")),
-            variant(_CLOSEST, ("range(1,n)", "range(1,n-1)")),
+            variant(_CLOSEST, ("s=a[1]-a[0]", "s=0")),
             variant(_CLOSEST, ("range(1,n)", "range(n)")),
         ),
         choose_k=any_k,
@@ -170,7 +170,7 @@ FAMILIES = (
         brute_force=_PRODUCT_BRUTE,
         efficient=_PRODUCT,
         brute_force_bugs=(
-            variant(_PRODUCT_BRUTE, ("s=a[0]*a[1]", "s=0")),
+            variant(_PRODUCT_BRUTE, ("range(i+1,n)", "range(i+1,n-1)")),
             variant(_PRODUCT_BRUTE, (" for j in range(i+1,n):", " for j in range(i,n):")),
         ),
         efficient_bugs=(
