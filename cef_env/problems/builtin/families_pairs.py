@@ -44,13 +44,13 @@ for x in a:
 """
 
 
-def _count(name: str, condition: str, key: str, wrong_key: str, choose_k: ChooseK) -> Family:
+def _count(name: str, condition: str, key: str, wrong_key: str, choose_k: ChooseK, note: str = "") -> Family:
     brute = _COUNT_BRUTE.replace("CONDITION", condition)
     fast = _COUNT.replace("KEY", key)
     lookup, store = f" s+=d.get({key},0)\n", " d[x]=d.get(x,0)+1\n"
     return Family(
         name=name,
-        task=f"Count pairs i<j with {condition.replace('==', '=')}.",
+        task=f"Count pairs i<j with {condition.replace('==', '=')}{note}.",
         brute_force=brute,
         efficient=fast,
         brute_force_bugs=(
@@ -127,7 +127,7 @@ for x in a:
 FAMILIES = (
     _count("pair_sum", "a[i]+a[j]==k", "k-x", "x-k", _sum_of_two),
     _count("pair_difference", "a[j]-a[i]==k", "x-k", "x+k", _difference_of_two),
-    _count("pair_xor", "a[i]^a[j]==k", "x^k", "k-x", _xor_of_two),
+    _count("pair_xor", "a[i]^a[j]==k", "x^k", "k-x", _xor_of_two, " (^ is bitwise xor)"),
     Family(
         name="closest_pair",
         task="Find the smallest |a[i]-a[j]| over pairs i<j.",
@@ -139,7 +139,7 @@ FAMILIES = (
         ),
         efficient_bugs=(
             variant(_CLOSEST, ("a.sort()\n", "")),
-            variant(_CLOSEST, ("range(1,n)", "range(1,n-1)")),
+            variant(_CLOSEST, ("s=a[1]-a[0]", "s=0")),
             variant(_CLOSEST, ("range(1,n)", "range(n)")),
         ),
         choose_k=any_k,
@@ -170,7 +170,7 @@ FAMILIES = (
         brute_force=_PRODUCT_BRUTE,
         efficient=_PRODUCT,
         brute_force_bugs=(
-            variant(_PRODUCT_BRUTE, ("s=a[0]*a[1]", "s=0")),
+            variant(_PRODUCT_BRUTE, ("range(i+1,n)", "range(i+1,n-1)")),
             variant(_PRODUCT_BRUTE, (" for j in range(i+1,n):", " for j in range(i,n):")),
         ),
         efficient_bugs=(

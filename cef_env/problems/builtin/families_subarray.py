@@ -158,7 +158,6 @@ FAMILIES = (
         efficient_bugs=(
             variant(_SUM_K, ("d={0:1}", "d={}")),
             variant(_SUM_K, ("t-k", "k-t")),
-            variant(_SUM_K, (" d[t]=d.get(t,0)+1", " d[t]=1")),
         ),
         choose_k=_some_sum,
         large_shapes=("few", "few"),
