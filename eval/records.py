@@ -25,12 +25,12 @@ class Sample:
     """A `FormatErrorCause` value exactly when the outcome is FORMAT_ERROR."""
     program_sha256: str | None = None
     """Hash of the extracted program; None without one."""
-    compile_error: bool = False
-    """Whether the extracted program does not compile (then the outcome is CORRECTNESS_FAILURE)."""
     tokens: int = 0
     """Tokens that the answer took, over all turns."""
     tags: tuple[str, ...] = ()
     """Properties of the problem, for breaking results down."""
+    compile_error: bool = False
+    """Whether the extracted program does not compile (then the outcome is CORRECTNESS_FAILURE)."""
 
     def __post_init__(self) -> None:
         if (self.outcome is Outcome.FORMAT_ERROR) != (self.format_error is not None):

@@ -68,6 +68,10 @@ class MixtureConfig(_Strict):
         return self
 
 
+SUBTLE = MixtureConfig(brute_force=0.45, efficient=0.06, brute_force_bug=0.10, efficient_bug=0.39)
+"""Where the efficient program is long or subtle, this policy gets it wrong six times out of seven."""
+
+
 class SFTConfig(_Strict):
     """The warm start: supervised next-token training on programs of the train split."""
 
@@ -84,7 +88,9 @@ class SFTConfig(_Strict):
     clip_norm: float = 1.0
     """Gradients are clipped to this L2 norm."""
     mixture: MixtureConfig = MixtureConfig()
-    """What the answers are."""
+    """What the answers are, for families whose efficient program is short."""
+    mixture_subtle: MixtureConfig = SUBTLE
+    """What the answers are, for families whose efficient program is long or subtle (the `hard` ones)."""
     save_every: int = 50
     """Steps between resumable checkpoints."""
 
@@ -92,7 +98,7 @@ class SFTConfig(_Strict):
 class RLConfig(_Strict):
     """GRPO against `cef/Reasoning-v0`, once for each coverage."""
 
-    steps: int = 40
+    steps: int = 24
     """Optimiser steps; each draws new problems."""
     problems_per_step: int = 12
     """Groups per step."""
@@ -117,7 +123,7 @@ class SweepConfig(_Strict):
     """theta(alpha) = alpha * high + (1 - alpha) * low."""
     problems: dict[str, int] = {"hard": 96, "easy": 96}
     """How many problems of each split."""
-    samples: int = 12
+    samples: int = 24
     """Answers per problem and alpha."""
     chunk_problems: int = 16
     """Problems per unit of work; a killed sweep redoes at most one."""

@@ -11,11 +11,12 @@ import torch
 
 from cef_env.envs.text import fenced, statement_text
 from cef_env.problems.builtin import Composition, draw
-from cef_env.training.config import MixtureConfig
+from cef_env.training.config import SFTConfig
 
 
-def draw_answer(composition: Composition, mixture: MixtureConfig, rng: random.Random) -> str:
-    """One program for the problem, by the shares of the mixture."""
+def draw_answer(composition: Composition, sft: SFTConfig, rng: random.Random) -> str:
+    """One program for the problem, by the shares of the mixture for its family."""
+    mixture = sft.mixture_subtle if composition.family_data.subtle else sft.mixture
     kinds = list(type(mixture).model_fields)
     kind = rng.choices(kinds, weights=[getattr(mixture, kind) for kind in kinds])[0]
     if kind == "brute_force":
@@ -33,7 +34,7 @@ def prompt_text(composition: Composition) -> str:
 
 
 def supervised_batch(
-    tokenizer: Any, mixture: MixtureConfig, size: int, rng: random.Random
+    tokenizer: Any, sft: SFTConfig, size: int, rng: random.Random
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(ids, mask) of `size` conversations of the train split; mask is 1 on the answer and its end token."""
     prompts, answers = [], []
@@ -41,7 +42,7 @@ def supervised_batch(
         composition = draw("train", rng)
         messages = [{"role": "user", "content": prompt_text(composition)}]
         prompts.append(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
-        answers.append(fenced(draw_answer(composition, mixture, rng)) + tokenizer.eos_token)
+        answers.append(fenced(draw_answer(composition, sft, rng)) + tokenizer.eos_token)
     encode = lambda texts: tokenizer(texts, add_special_tokens=False)["input_ids"]  # noqa: E731
     return pad_batch(encode(prompts), encode(answers), tokenizer.pad_token_id)
 

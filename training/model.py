@@ -17,7 +17,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 from cef_env.envs.text import fenced
 from cef_env.files import folder_atomic
 from cef_env.problems.builtin import draw
-from cef_env.training.config import MixtureConfig, ModelConfig, TokenizerConfig
+from cef_env.training.config import ModelConfig, SFTConfig, TokenizerConfig
 from cef_env.training.data import draw_answer, prompt_text
 
 END = "<|im_end|>"
@@ -32,7 +32,7 @@ CHAT_TEMPLATE = (
 )
 
 
-def train_tokenizer(config: TokenizerConfig, mixture: MixtureConfig, seed: int) -> Qwen2Tokenizer:
+def train_tokenizer(config: TokenizerConfig, sft: SFTConfig, seed: int) -> Qwen2Tokenizer:
     """A Qwen2 tokenizer in which every frequent line of problems and programs is one token.
 
     The rest is byte-level BPE with Qwen2's own splitting, so any text can be written. A program is then
@@ -44,7 +44,7 @@ def train_tokenizer(config: TokenizerConfig, mixture: MixtureConfig, seed: int) 
     texts: list[str] = []
     for _ in range(config.problems):
         composition = draw("train", rng)
-        texts += [prompt_text(composition), fenced(draw_answer(composition, mixture, rng))]
+        texts += [prompt_text(composition), fenced(draw_answer(composition, sft, rng))]
     trainer = trainers.BpeTrainer(
         vocab_size=config.vocab_size,
         special_tokens=[PAD, START, END],

@@ -47,7 +47,7 @@ def train_sft(config: Config, out: Path, progress: Progress) -> Path:
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, sft.steps, sft.learning_rate, sft.warmup_steps)
         rng = random.Random(f"sft {config.seed} {step}")
-        ids, mask = supervised_batch(tokenizer, sft.mixture, sft.batch_size, rng)
+        ids, mask = supervised_batch(tokenizer, sft, sft.batch_size, rng)
         loss = -(answer_logprobs(model, ids) * mask[:, 1:]).sum() / mask.sum()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -66,7 +66,7 @@ def train_sft(config: Config, out: Path, progress: Progress) -> Path:
 def _tokenizer(config: Config, folder: Path) -> Qwen2Tokenizer:
     """The run's tokenizer, trained once and kept, so that a resumed run reads the same tokens."""
     if not folder.exists():
-        trained = train_tokenizer(config.tokenizer, config.sft.mixture, config.seed)
+        trained = train_tokenizer(config.tokenizer, config.sft, config.seed)
         folder_atomic(folder, trained.save_pretrained)
     return Qwen2Tokenizer.from_pretrained(folder)
 

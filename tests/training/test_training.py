@@ -53,7 +53,7 @@ def warm_start(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_auto_classes_load_the_checkpoint_and_tokenize_it_as_it_was_trained(warm_start: Path) -> None:
     model = AutoModelForCausalLM.from_pretrained(warm_start)
     tokenizer = AutoTokenizer.from_pretrained(warm_start)
-    ours = train_tokenizer(tiny().tokenizer, tiny().sft.mixture, tiny().seed)
+    ours = train_tokenizer(tiny().tokenizer, tiny().sft, tiny().seed)
     assert model.config.model_type == "qwen2"
     assert model.config.vocab_size == len(tokenizer)
     rng = random.Random(3)
@@ -63,7 +63,7 @@ def test_auto_classes_load_the_checkpoint_and_tokenize_it_as_it_was_trained(warm
 
 
 def test_lines_are_tokens_and_any_text_survives_the_tokenizer() -> None:
-    tokenizer = train_tokenizer(TokenizerConfig(problems=1000), tiny().sft.mixture, seed=0)
+    tokenizer = train_tokenizer(TokenizerConfig(problems=1000), tiny().sft, seed=0)
     rng = random.Random(4)
     lengths = []
     for _ in range(50):
@@ -78,8 +78,8 @@ def test_lines_are_tokens_and_any_text_survives_the_tokenizer() -> None:
 
 def test_the_loss_mask_covers_the_answer_and_its_end_token_only() -> None:
     config = tiny()
-    tokenizer = train_tokenizer(config.tokenizer, config.sft.mixture, 0)
-    ids, mask = supervised_batch(tokenizer, config.sft.mixture, 3, random.Random(0))
+    tokenizer = train_tokenizer(config.tokenizer, config.sft, 0)
+    ids, mask = supervised_batch(tokenizer, config.sft, 3, random.Random(0))
     for row, row_mask in zip(ids, mask, strict=True):
         answer = tokenizer.decode(row[row_mask.bool()])
         assert answer.startswith("```python\n")
@@ -234,7 +234,7 @@ def test_both_coverages_see_the_same_problems_and_log_every_outcome(
 
 def test_a_saved_checkpoint_is_whole_or_absent(tmp_path: Path) -> None:
     config = tiny()
-    tokenizer = train_tokenizer(config.tokenizer, config.sft.mixture, 0)
+    tokenizer = train_tokenizer(config.tokenizer, config.sft, 0)
     model = build_model(config.model, tokenizer, 0)
     model.save_pretrained = lambda *args, **kwargs: (_ for _ in ()).throw(OSError(28, "No space left"))
     with pytest.raises(OSError, match="No space left"):
