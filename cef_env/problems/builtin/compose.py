@@ -37,7 +37,7 @@ SPLITS = ("train", "easy", "hard")
 TIME_LIMIT_S = 0.2
 """CPU seconds per test, the same for every problem.
 
-At least four times what an efficient reference takes on the largest test, and a tenth or less of what a
+At least four times what an efficient reference takes on the largest test, and an eighth or less of what a
 quadratic one takes there; those take at most half of it under 10^4 characters.
 """
 MEMORY_LIMIT_MB = 128
