@@ -7,6 +7,7 @@
 A `ProblemSet` or a list of `Problem` is a source, too. Each loader is imported only when it is used.
 """
 
+import re
 from collections.abc import Callable, Iterable
 from urllib.parse import parse_qsl
 
@@ -22,18 +23,17 @@ def load(source: Source) -> ProblemSet:
     if isinstance(source, ProblemSet):
         return source
     if not isinstance(source, str):
-        problems = list(source)
+        problems = list(source) if isinstance(source, Iterable) else [source]
         for problem in problems:
             if not isinstance(problem, Problem):
-                raise UserError(
-                    f"problems={type(problem).__name__}: use a source string or a list of Problem"
-                )
+                kind = type(problem).__name__
+                raise UserError(f"problems: found {kind}; use a source string or a list of Problem")
         return ProblemSet.of(problems)
-    scheme, _, rest = source.partition(":")
-    scheme, query = (scheme, "") if rest else (scheme.partition("?")[0], scheme.partition("?")[2])
+    match = re.fullmatch(r"([^:?]*)(?::(.*)|(\?.*))?", source, re.DOTALL)
+    scheme, rest = (match[1], match[2] or match[3] or "") if match else (source, "")
     if scheme not in _LOADERS:
         raise UserError(f"problem source {source!r}: unknown scheme {scheme!r}; use {', '.join(_LOADERS)}")
-    return _LOADERS[scheme](source, rest or (f"?{query}" if query else ""))
+    return _LOADERS[scheme](source, rest)
 
 
 def _builtin(source: str, rest: str) -> ProblemSet:
