@@ -10,6 +10,7 @@ below 2^-20 of that size.
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from cef_env.errors import UserError
@@ -52,9 +53,31 @@ def require_finite(values: torch.Tensor, what: str, remedy: str) -> None:
         raise UserError(f"{what} holds NaN or infinity; {remedy}")
 
 
+class Difference:
+    """high - low on one chunk (one axis), computed once for all alphas.
+
+    16-bit inputs are compared in float32, which holds their differences to 2^-24; sums over a chunk are
+    then added in float64.
+    """
+
+    def __init__(self, low: torch.Tensor, high: torch.Tensor) -> None:
+        wide = torch.float32 if low.dtype.itemsize == 2 else torch.float64
+        self.low, self.high = low, high
+        self.base = low.to(wide)
+        self.delta = high.to(wide) - self.base
+        self.norm = float(torch.dot(self.delta, self.delta))
+        self.unchanged = _equal(low, high)
+
+
+def _equal(a: torch.Tensor, b: torch.Tensor) -> int:
+    """Number of elements that are equal bit for bit; dtypes equal. numpy, because torch is slow at this."""
+    integer = _FINITE[a.dtype][0]
+    return int(np.count_nonzero(a.view(integer).numpy() == b.view(integer).numpy()))
+
+
 @dataclass
 class Stats:
-    """What one alpha did to the weights, accumulated in float64 over chunks."""
+    """What one alpha did to the weights, accumulated over chunks."""
 
     elements: int = 0
     unchanged: int = 0
@@ -67,16 +90,17 @@ class Stats:
     norm: float = 0.0
     """||high - low||^2"""
 
-    def add(self, low: torch.Tensor, high: torch.Tensor, merged: torch.Tensor) -> None:
-        base = low.double()
-        delta = high.double() - base
-        moved = merged.double() - base
+    def add(self, difference: "Difference", merged: torch.Tensor) -> None:
+        """Add one chunk; `merged` has its shape, in the dtype that is written."""
+        low, high = difference.low, difference.high
+        same = merged.dtype == low.dtype
+        wide = merged.to(difference.delta.dtype)
         self.elements += low.numel()
-        self.unchanged += int((delta == 0).sum())
-        self.equal_low += int((moved == 0).sum())
-        self.equal_high += int((moved == delta).sum())
-        self.dot += float(torch.dot(moved.flatten(), delta.flatten()))
-        self.norm += float(torch.dot(delta.flatten(), delta.flatten()))
+        self.unchanged += difference.unchanged
+        self.equal_low += _equal(merged, low) if same else _equal(wide, difference.base)
+        self.equal_high += _equal(merged, high) if same else _equal(wide, high.to(wide.dtype))
+        self.dot += float(torch.dot(wide - difference.base, difference.delta))
+        self.norm += difference.norm
 
     def merge(self, other: "Stats") -> None:
         for name in ("elements", "unchanged", "equal_low", "equal_high", "dot", "norm"):

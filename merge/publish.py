@@ -47,13 +47,28 @@ def is_complete(target: Path, recipe: dict[str, Any]) -> bool:
 
 def finish(plan: Plan, alpha: float, partial: Path, target: Path) -> list[str]:
     """Complete `partial` and rename it to `target`; returns warnings about this alpha."""
+    leftovers = [partial / f"{file}{STATS}" for file in plan.high.files]
+    # They are removed only when the record is on disk, so without them there is nothing left to write.
+    if all(path.exists() for path in leftovers):
+        _write_record(plan, alpha, partial, leftovers)
+        sync_directory(partial)
+    notes = _notes(alpha, read_json(partial / RECORD))
+    for path in leftovers:
+        path.unlink(missing_ok=True)
+    sync_directory(partial)
+    partial.rename(target)
+    sync_directory(target.parent)
+    return notes
+
+
+def _write_record(plan: Plan, alpha: float, partial: Path, stats_files: list[Path]) -> None:
+    """Everything of the output but its weights; the record comes last."""
     from cef_env.merge.kernel import Stats
 
     stats = Stats()
-    for file in plan.high.files:
-        stats.merge(Stats(**read_json(partial / f"{file}{STATS}")))
+    for path in stats_files:
+        stats.merge(Stats(**read_json(path)))
     summary = stats.summary()
-    notes = _notes(alpha, summary)
     _copy_side_files(plan.high.path, partial)
     config = dict(plan.high.config)
     if plan.out_dtype is not None:
@@ -70,17 +85,11 @@ def finish(plan: Plan, alpha: float, partial: Path, target: Path) -> list[str]:
         "low": {"name": plan.low.path.resolve().name, "fingerprint": plan.low.fingerprint},
         "high": {"name": plan.high.path.resolve().name, "fingerprint": plan.high.fingerprint},
         **summary,
-        "warnings": [*plan.warnings, *notes],
+        "warnings": [*plan.warnings, *_notes(alpha, summary)],
         "recipe": plan.recipe(alpha),
     }
     write_text(partial / "README.md", model_card(plan, record))
     write_json(partial / RECORD, record)
-    for file in plan.high.files:
-        (partial / f"{file}{STATS}").unlink()
-    sync_directory(partial)
-    partial.rename(target)
-    sync_directory(target.parent)
-    return notes
 
 
 def _notes(alpha: float, summary: dict[str, Any]) -> list[str]:

@@ -147,7 +147,7 @@ def _merge_shard(plan: Plan, file: str, partials: dict[float, Path]) -> Iterator
     """Write shard `file` of every alpha; yields bytes written, summed over alphas."""
     import torch
 
-    from cef_env.merge.kernel import DTYPES, Stats, blend, require_finite
+    from cef_env.merge.kernel import DTYPES, Difference, Stats, blend, require_finite
 
     # Wide items first, so that every tensor starts at a multiple of its own item size.
     infos = sorted(plan.high.in_file(file), key=lambda info: -ITEM_BYTES[plan.dtype_out(info)])
@@ -177,6 +177,7 @@ def _merge_shard(plan: Plan, file: str, partials: dict[float, Path]) -> Iterator
                 high = torch.frombuffer(high_bytes, dtype=dtype)
                 require_finite(low, f"{plan.low.path}: {name}", "that checkpoint cannot be merged")
                 require_finite(high, f"{plan.high.path}: {name}", "that checkpoint cannot be merged")
+                difference = Difference(low, high)
                 for alpha, sink in sinks.items():
                     merged = blend(low, high, alpha, DTYPES[plan.dtype_out(info)])
                     require_finite(
@@ -184,7 +185,7 @@ def _merge_shard(plan: Plan, file: str, partials: dict[float, Path]) -> Iterator
                         f"{name} at alpha {alpha:g}",
                         "use out_dtype float32, or an alpha nearer [0, 1]",
                     )
-                    stats[alpha].add(low, high, merged)
+                    stats[alpha].add(difference, merged)
                     sink.write(merged.view(torch.uint8).numpy().data)
                 yield low.numel() * ITEM_BYTES[plan.dtype_out(info)] * len(sinks)
         for sink in sinks.values():

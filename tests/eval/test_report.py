@@ -10,9 +10,18 @@ import pytest
 from rich.console import Console
 
 from cef_env.errors import UserError
-from cef_env.eval import Sample, analyse, claims_table, outcome_table, summarise, write_report
+from cef_env.eval import (
+    Sample,
+    analyse,
+    claims_table,
+    frontier,
+    outcome_table,
+    summarise,
+    tabulate,
+    write_report,
+)
 from cef_env.eval.analysis import budget_grid
-from cef_env.eval.figures import figures_of, training_figure
+from cef_env.eval.figures import frontier_figure, training_figure
 from cef_env.eval.plotting import save
 from cef_env.eval.summary import clean
 from cef_env.judge.types import Outcome
@@ -144,18 +153,15 @@ def test_equal_results_give_equal_files(page, samples, tmp_path):
 
 
 def test_svg_files_are_deterministic(samples, tmp_path):
-    split = analyse(samples)["hard"]
-    for name, (figure, _) in figures_of(split).items():
-        save(figure, tmp_path / f"{name}.svg")
-        first = (tmp_path / f"{name}.svg").read_bytes()
-        save(figures_of(split)[name][0], tmp_path / f"{name}.svg")
-        assert (tmp_path / f"{name}.svg").read_bytes() == first
+    found = frontier(tabulate(samples)["hard"])
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        save(frontier_figure(found), tmp_path / name / "frontier.svg")
+    assert (tmp_path / "a/frontier.svg").read_bytes() == (tmp_path / "b/frontier.svg").read_bytes()
 
 
 def test_figures_survive_thin_data(tmp_path):
     rows = [Sample("p", "s", 0.0, 0, Outcome.CORRECT)]
-    for name, (figure, _) in figures_of(analyse(rows)["s"]).items():
-        save(figure, tmp_path / f"{name}.png")
     save(training_figure([{"run": "a", "step": 0}]), tmp_path / "training.png")
     assert write_report(tmp_path / "r", rows).exists()
 

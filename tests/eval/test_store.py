@@ -1,4 +1,4 @@
-"""The sample store: round trip, torn writes at every byte, SIGKILL, two processes, no duplicates."""
+"""The sample store: round trip, torn writes, SIGKILL, two processes, no duplicates."""
 
 import json
 import os
@@ -60,7 +60,7 @@ def test_round_trip(tmp_path):
         json.loads(line)
 
 
-def test_torn_at_every_byte(tmp_path):
+def test_torn_at_any_byte(tmp_path):
     """Whatever prefix of the last write reached the disk, earlier chunks survive and the last is redone."""
     path = tmp_path / "samples.jsonl"
     first, second = all_chunks()[:2]
@@ -70,13 +70,13 @@ def test_torn_at_every_byte(tmp_path):
     with SampleStore(path) as store:
         store.append(second, fill(second))
     whole = path.read_bytes()
-    for cut in range(len(before), len(whole)):
+    for cut in [*range(len(before), len(whole), 5), len(whole) - 2, len(whole) - 1]:
         path.write_bytes(whole[:cut])
         assert read_samples(path) == fill(first)
         assert path.stat().st_size == cut  # a reader changes nothing
         with SampleStore(path) as store:
             assert store.done == {first}
-            if cut % 7 == 0:
+            if cut % 2 == 0:
                 store.append(second, fill(second))
                 assert path.read_bytes() == whole
             else:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from cef_env.errors import UserError
-from cef_env.merge.kernel import Stats, all_finite, blend, require_finite
+from cef_env.merge.kernel import Difference, Stats, all_finite, blend, require_finite
 
 ALPHAS = st.floats(-3, 3, allow_nan=False)
 VALUES = arrays(np.float32, 24, elements=st.floats(-200, 200, width=32, allow_subnormal=False))
@@ -69,10 +69,11 @@ def test_stats_recover_alpha_and_do_not_depend_on_chunks():
     high[:100] = low[:100]
     merged = blend(low, high, 1.6, torch.float32)
     whole, parts = Stats(), Stats()
-    whole.add(low, high, merged)
+    whole.add(Difference(low, high), merged)
     for at in range(0, 1000, 300):
         chunk = Stats()
-        chunk.add(low[at : at + 300], high[at : at + 300], merged[at : at + 300])
+        part = slice(at, at + 300)
+        chunk.add(Difference(low[part], high[part]), merged[part])
         parts.merge(chunk)
     assert whole.summary()["effective_alpha"] == pytest.approx(1.6, abs=1e-6)
     assert whole.summary()["frac_unchanged"] == 0.1
@@ -85,12 +86,12 @@ def test_stats_show_that_bfloat16_rounds_alpha():
     low = torch.ones(64, dtype=torch.bfloat16)
     high = torch.nextafter(low, torch.tensor(2.0, dtype=torch.bfloat16))
     stats = Stats()
-    stats.add(low, high, blend(low, high, 1.2, torch.bfloat16))
+    stats.add(Difference(low, high), blend(low, high, 1.2, torch.bfloat16))
     assert stats.summary()["effective_alpha"] == 1.0
     assert stats.summary()["frac_equal_high"] == 1.0
 
 
 def test_stats_without_a_difference_have_no_effective_alpha():
     stats = Stats()
-    stats.add(torch.ones(3), torch.ones(3), torch.ones(3))
+    stats.add(Difference(torch.ones(3), torch.ones(3)), torch.ones(3))
     assert stats.summary()["effective_alpha"] is None
