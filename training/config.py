@@ -8,7 +8,20 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from cef_env.errors import UserError
 from cef_env.problems import parse_coverage
@@ -23,41 +36,49 @@ class _Strict(BaseModel):
 class ModelConfig(_Strict):
     """A decoder of the Qwen2 architecture, built from nothing."""
 
-    hidden_size: int = 128
+    hidden_size: PositiveInt = 128
     """Width of the residual stream."""
-    intermediate_size: int = 384
+    intermediate_size: PositiveInt = 384
     """Width of the gated MLP."""
-    layers: int = 3
+    layers: PositiveInt = 3
     """Number of decoder layers."""
-    heads: int = 4
+    heads: PositiveInt = 4
     """Attention heads; `hidden_size` must be a multiple of it."""
-    kv_heads: int = 4
+    kv_heads: PositiveInt = 4
     """Key-value heads; `heads` must be a multiple of it."""
-    max_length: int = 512
+    max_length: PositiveInt = 512
     """Longest sequence, prompt and answer together, in tokens."""
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> Self:
+        if self.hidden_size % (2 * self.heads):
+            raise ValueError(f"hidden_size {self.hidden_size} must be a multiple of 2 * heads ({self.heads})")
+        if self.heads % self.kv_heads:
+            raise ValueError(f"heads {self.heads} must be a multiple of kv_heads {self.kv_heads}")
+        return self
 
 
 class TokenizerConfig(_Strict):
     """A Qwen2 tokenizer trained on the spot, with one token for every frequent line."""
 
-    vocab_size: int = 384
+    vocab_size: Annotated[int, Field(ge=259)] = 384
     """Tokens of the byte-level BPE, the 256 bytes and the special tokens included."""
-    lines: int = 1024
+    lines: NonNegativeInt = 1024
     """How many whole lines are tokens of their own; the most frequent ones."""
-    problems: int = 3000
+    problems: PositiveInt = 3000
     """How many problems its training text is drawn from."""
 
 
 class MixtureConfig(_Strict):
     """Which program answers a problem in the warm start's data; the shares sum to 1."""
 
-    brute_force: float = 0.45
+    brute_force: NonNegativeFloat = 0.45
     """Share of correct slow programs."""
-    efficient: float = 0.12
+    efficient: NonNegativeFloat = 0.12
     """Share of correct fast programs."""
-    brute_force_bug: float = 0.10
+    brute_force_bug: NonNegativeFloat = 0.10
     """Share of slow programs with a natural bug."""
-    efficient_bug: float = 0.33
+    efficient_bug: NonNegativeFloat = 0.33
     """Share of fast programs with a natural bug."""
 
     @model_validator(mode="after")
@@ -75,59 +96,62 @@ SUBTLE = MixtureConfig(brute_force=0.45, efficient=0.06, brute_force_bug=0.10, e
 class SFTConfig(_Strict):
     """The warm start: supervised next-token training on programs of the train split."""
 
-    steps: int = 420
+    steps: PositiveInt = 420
     """Optimiser steps."""
-    batch_size: int = 48
+    batch_size: PositiveInt = 48
     """Programs per step."""
-    learning_rate: float = 3e-3
+    learning_rate: PositiveFloat = 3e-3
     """Peak of AdamW's learning rate; linear warm-up, then linear decay to 5%."""
-    warmup_steps: int = 50
+    warmup_steps: NonNegativeInt = 50
     """Steps of the warm-up."""
-    weight_decay: float = 0.01
+    weight_decay: NonNegativeFloat = 0.01
     """AdamW's decoupled weight decay."""
-    clip_norm: float = 1.0
+    clip_norm: PositiveFloat = 1.0
     """Gradients are clipped to this L2 norm."""
     mixture: MixtureConfig = MixtureConfig()
     """What the answers are, for families whose efficient program is short."""
     mixture_subtle: MixtureConfig = SUBTLE
     """What the answers are, for families whose efficient program is long or subtle (the `hard` ones)."""
-    save_every: int = 50
+    save_every: PositiveInt = 50
     """Steps between resumable checkpoints."""
 
 
 class RLConfig(_Strict):
     """GRPO against `cef/Reasoning-v0`, once for each coverage."""
 
-    steps: int = 24
+    steps: PositiveInt = 24
     """Optimiser steps; each draws new problems."""
-    problems_per_step: int = 12
+    problems_per_step: PositiveInt = 12
     """Groups per step."""
-    group_size: int = 8
+    group_size: Annotated[int, Field(ge=2)] = 8
     """Answers per problem; advantages are normalised within the group."""
-    learning_rate: float = 1e-4
+    learning_rate: PositiveFloat = 1e-4
     """AdamW's constant learning rate."""
-    clip_norm: float = 1.0
+    clip_norm: PositiveFloat = 1.0
     """Gradients are clipped to this L2 norm."""
-    kl_coef: float = 0.0
+    kl_coef: NonNegativeFloat = 0.0
     """Weight of the k3 estimate of KL(policy || warm start); 0 turns it off."""
-    temperature: float = 1.0
+    temperature: PositiveFloat = 1.0
     """Sampling temperature of rollouts."""
-    save_every: int = 4
+    save_every: PositiveInt = 4
     """Steps between resumable checkpoints."""
 
 
 class SweepConfig(_Strict):
     """Evaluation of the merged checkpoints."""
 
-    alphas: tuple[float, ...] = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
+    alphas: tuple[FiniteFloat, ...] = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
     """theta(alpha) = alpha * high + (1 - alpha) * low."""
-    problems: dict[str, int] = {"hard": 96, "easy": 96}
+    problems: Annotated[dict[Literal["train", "easy", "hard"], PositiveInt], Field(min_length=1)] = {
+        "hard": 96,
+        "easy": 96,
+    }
     """How many problems of each split."""
-    samples: int = 24
+    samples: PositiveInt = 24
     """Answers per problem and alpha."""
-    chunk_problems: int = 16
+    chunk_problems: PositiveInt = 16
     """Problems per unit of work; a killed sweep redoes at most one."""
-    temperature: float = 1.0
+    temperature: PositiveFloat = 1.0
     """Sampling temperature."""
 
     @field_validator("alphas")
@@ -143,9 +167,9 @@ class Config(_Strict):
 
     preset: str
     """The name that messages and reports use."""
-    seed: int = 0
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     """Every random choice derives from it."""
-    max_new_tokens: int = 128
+    max_new_tokens: PositiveInt = 128
     """Token budget of one answer, in training and evaluation."""
     coverages: dict[Literal["low", "high"], CoverageField] = {"low": 2, "high": None}
     """Coverage k of the two RL runs; inf for all tests."""
