@@ -1,10 +1,10 @@
 """The arithmetic of a merge on one chunk of elements, and its statistics. Nothing here knows of files.
 
-theta = alpha * high + (1 - alpha) * low, computed as `torch.lerp(low, high, alpha)`: in float32 when both
-the inputs and the output are 16 bit wide, else in float64. Alpha 0 and 1 are exact copies. Against a
+theta = alpha * high + (1 - alpha) * low, computed as `torch.lerp(low, high, alpha)`: in float32 when the
+inputs and the output share one 16-bit dtype, else in float64. Alpha 0 and 1 are exact copies. Against a
 float64 reference the result is within one unit in the last place of the output dtype, except where
-alpha * high and (1 - alpha) * low cancel to less than about 2^-12 of their size; there the error stays
-below 2^-20 of that size.
+alpha * high and (1 - alpha) * low nearly cancel; there the error stays below 2^-20 of their size (2^-49
+in float64).
 """
 
 import math

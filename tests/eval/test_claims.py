@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cef_env.eval import Interval, tabulate
+from cef_env.eval import OUTCOMES, Interval, Sample, tabulate
 from cef_env.eval.claims import judge_claims
 from cef_env.eval.verdicts import PAPER, all_of, exceeds
 from cef_env.judge.types import FormatErrorCause, Outcome
@@ -55,6 +55,67 @@ def test_a_solve_rate_that_rises_is_not_flat():
     easy = answers(rising, problems=100, split="easy")["flat"]
     assert easy.held is False
     assert "hard problems only" in easy.reason
+
+
+def exact(rates):
+    """Claims where each of 20 problems has exactly these (correct, opt., cor., format) rates per alpha."""
+    rows = []
+    for alpha, shares in rates.items():
+        counts = [round(20 * share) for share in shares]
+        assert sum(counts) == 20
+        kinds = [kind for kind, count in zip(OUTCOMES, counts) for _ in range(count)]
+        for problem in range(20):
+            for index, kind in enumerate(kinds):
+                cause = "out_of_tokens" if kind is Outcome.FORMAT_ERROR else None
+                rows.append(Sample(f"{problem:02}", "hard", alpha, index, kind, format_error=cause))
+    return {c.id: c for c in judge_claims(tabulate(rows).values())}
+
+
+LOW, HIGH = (0.3, 0.6, 0.1, 0.0), (0.3, 0.2, 0.5, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("middle", "held"),
+    [
+        ((0.3, 0.4, 0.3, 0.0), True),  # on the segment
+        ((0.5, 0.3, 0.2, 0.0), True),  # nearer to the origin: better than the segment
+        ((0.0, 0.5, 0.5, 0.0), False),  # in order, but far behind the segment
+        ((0.2, 0.75, 0.05, 0.0), False),  # out of order
+    ],
+)
+def test_interpolation(middle, held):
+    found = exact({0.0: LOW, 0.5: middle, 1.0: HIGH})
+    assert found["coverage"].held is True
+    assert found["interpolation"].held is held
+
+
+@pytest.mark.parametrize(
+    ("below", "above", "held"),
+    [
+        ((0.2, 0.75, 0.05, 0.0), (0.25, 0.1, 0.65, 0.0), True),
+        ((0.35, 0.6, 0.05, 0.0), (0.25, 0.1, 0.65, 0.0), False),  # no more optimization failures than low
+        ((0.2, 0.75, 0.05, 0.0), (0.4, 0.1, 0.5, 0.0), False),  # no more correctness failures than high
+        ((0.2, 0.75, 0.05, 0.0), (0.15, 0.2, 0.65, 0.0), False),  # no fewer optimization failures than high
+    ],
+)
+def test_extrapolation_needs_all_three_parts(below, above, held):
+    found = exact({-0.5: below, 0.0: LOW, 1.0: HIGH, 1.5: above})
+    assert found["extrapolation"].held is held
+
+
+@pytest.mark.parametrize(
+    ("far", "held"),
+    [
+        ((0.05, 0.1, 0.5, 0.35), True),
+        ((0.05, 0.1, 0.75, 0.1), False),  # format errors rise, but explain less than half of the loss
+        ((0.3, 0.1, 0.25, 0.35), False),  # format errors rise, but nothing is lost
+    ],
+)
+def test_breakdown_must_be_explained_by_format_errors(far, held):
+    found = exact({0.0: LOW, 1.0: HIGH, 2.5: far})
+    assert found["breakdown"].held is held
+    near = exact({0.0: LOW, 1.0: HIGH, 1.75: far})  # a sweep that ends before 2 refutes nothing
+    assert near["breakdown"].held is (True if held else None)
 
 
 def test_interpolation_that_leaves_the_segment_or_turns_back():

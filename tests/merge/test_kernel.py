@@ -30,8 +30,10 @@ def test_within_one_ulp_of_float64(low, high, alpha, stored, out):
     exact = alpha * high_t.double() + (1 - alpha) * low_t.double()
     got = blend(low_t, high_t, alpha, out).double()
     size = (alpha * high_t.double()).abs() + ((1 - alpha) * low_t.double()).abs()
-    # One unit in the last place, or where the two terms cancel, 2^-20 of their size.
-    assert ((got - exact).abs() <= torch.maximum(ulp(exact, out), size * 2.0**-20)).all()
+    # One unit in the last place, or where the two terms cancel, a small part of their size.
+    narrow = stored == out and stored.itemsize == 2
+    slack = size * (2.0**-20 if narrow else 2.0**-49)
+    assert ((got - exact).abs() <= torch.maximum(ulp(exact, out), slack)).all()
 
 
 @given(VALUES, VALUES, DTYPES)
