@@ -45,7 +45,9 @@ def interpreter() -> str:
 def interpreter_paths() -> list[str]:
     """Files and folders of this Python: executable, standard library, its own shared libraries."""
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    paths = {interpreter(), sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+    # Told the base, or platstdlib would be that of the virtual environment, with every package in it.
+    base = {"platbase": sys.base_exec_prefix, "installed_platbase": sys.base_exec_prefix}
+    paths = {interpreter(), sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib", vars=base)}
     for prefix in {sys.base_prefix, sys.base_exec_prefix}:
         # A shared prefix holds the whole system: take the library alone. Others are all Python's.
         if prefix in ("/usr", "/usr/local"):

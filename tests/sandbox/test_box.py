@@ -70,6 +70,15 @@ except OSError: print([])
     assert output(box, program).splitlines() == ["[]", "[]", "[]"]
 
 
+def test_nothing_of_a_virtual_environment_is_bound() -> None:
+    code = "from cef_env.sandbox.bwrap import interpreter_paths; print(*interpreter_paths(), sep='\\n')"
+    if sys.prefix == sys.base_prefix:
+        pytest.skip("this Python runs in no virtual environment")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.split()
+    assert not [path for path in done.stdout.split() if path.startswith(sys.prefix + "/")]
+
+
 def test_every_test_starts_with_empty_files_and_a_fresh_interpreter(box: Box) -> None:
     program = """
 import builtins, os, sys
