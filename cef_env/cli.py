@@ -251,9 +251,18 @@ def main() -> Any:
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # one progress bar is enough: ours
     try:
         return app()
-    except (CefError, KeyboardInterrupt) as error:
+    except (CefError, OSError, KeyboardInterrupt) as error:
         if os.environ.get("CEF_DEBUG"):
             raise
+        if isinstance(error, OSError):  # disk full, no permission, a file where a folder should be
+            place = "" if error.filename is None else f" ({error.filename})"
+            errors.print(
+                f"cef: {error.strerror or error}{place}; run the same command again when this is mended",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
+            sys.exit(2)
         if isinstance(error, KeyboardInterrupt):
             errors.print("interrupted; run the same command again to continue")
             sys.exit(130)

@@ -17,7 +17,7 @@ from typing import Any
 
 from cef_env import __version__
 from cef_env.errors import UserError
-from cef_env.files import exclusive, write_json
+from cef_env.files import exclusive, read_json, write_json
 from cef_env.judge import Judge
 from cef_env.problems import ProblemSet, builtin
 from cef_env.sandbox.tiers import resolve
@@ -76,10 +76,7 @@ def claim_directory(config: Config, out: Path) -> None:
     path = out / "config.json"
     wanted = config.model_dump(mode="json")
     if path.exists():
-        try:
-            found = json.loads(path.read_text())
-        except ValueError as error:
-            raise UserError(f"{path} is not JSON; choose another --out or delete {out}") from error
+        found = read_json(path, f"choose another --out or delete {out}")
         if found != wanted:
             key = _first_difference(found, wanted)
             raise UserError(
@@ -197,7 +194,8 @@ def write_run_report(root: Path, config: Config) -> Path:
     from cef_env.eval.report import write_report
 
     samples = read_samples(root / "sweep" / "samples.jsonl")
-    manifests = [json.loads(path.read_text()) for path in sorted(root.glob("*/manifest.json"))]
+    remedy = "delete it, and run the same command again"
+    manifests = [read_json(path, remedy) for path in sorted(root.glob("*/manifest.json"))]
     meta = {
         "preset": config.preset,
         "seed": config.seed,

@@ -40,6 +40,14 @@ def write_json(path: Path, value: Any) -> None:
     write_atomic(path, json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n")
 
 
+def read_json(path: Path, remedy: str) -> Any:
+    """The value in a JSON file; `UserError` with the remedy when it is damaged."""
+    try:
+        return json.loads(path.read_text())
+    except ValueError as error:
+        raise UserError(f"{path} is not JSON; {remedy}") from error
+
+
 def folder_atomic(path: Path, fill: Callable[[Path], object]) -> None:
     """Makes directory `path` by `fill(temporary directory)`; it has its name only when complete."""
     temporary = path.with_name(f".{path.name}.tmp")

@@ -58,6 +58,8 @@ def cef(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
         (["rollout", "--agent", "hf:nowhere", "--out", "run"], "config.json"),
         (["merge", "low", "high", "--alpha", "0:1", "--out", "run"], "alpha range"),
         (["merge", "low", "high", "--alpha", "0.5", "--out", "run"], "low"),
+        (["reproduce", "--preset", "smoke", "--out", "/dev/null"], "/dev/null"),
+        (["reproduce", "--preset", "smoke", "--out", "/proc/run"], "/proc/run"),
         (["report", "nowhere"], "no run directory"),
         (["train", "rl", "nowhere", "--coverage", "2", "--preset", "smoke", "--out", "run"], "config.json"),
     ],

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -131,14 +132,49 @@ def test_two_processes_do_not_share_a_run_directory(tmp_path: Path, config_file:
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path: Path, whole: Path, config_file: Path) -> None:
-    import shutil
-
     out = tmp_path / "run"
     shutil.copytree(whole, out)
     shutil.rmtree(out / "rl_low")
     (out / "sft" / "model" / "model.safetensors").write_bytes(b"not a checkpoint")
     with pytest.raises(UserError, match="does not load"):
         reproduce(load_config(str(config_file)), out, Reporter())
+
+
+@pytest.mark.parametrize(
+    ("file", "gone", "named"),
+    [
+        ("config.json", [], "not JSON"),
+        ("sft/manifest.json", ["report"], "not JSON"),
+        ("judge.sqlite", ["report"], "delete the file"),
+        ("sft/state.pt", ["sft/model", "sft/manifest.json"], "delete it"),
+        ("sft/tokenizer/tokenizer.json", ["sft/model", "sft/manifest.json"], "delete it"),
+        ("rl_low/state.pt", ["rl_low/model", "rl_low/manifest.json"], "delete it"),
+    ],
+)
+def test_a_damaged_file_is_named_in_one_line(
+    tmp_path: Path, whole: Path, config_file: Path, file: str, gone: list[str], named: str
+) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(whole, out)
+    for name in gone:
+        path = out / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    (out / file).write_text("garbage{")
+    with pytest.raises(UserError, match=named) as error:
+        reproduce(load_config(str(config_file)), out, Reporter())
+    assert file.rpartition("/")[0] in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_torn_end_of_the_samples_is_drawn_again(tmp_path: Path, whole: Path, config_file: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(whole, out)
+    for name in ("report", "sweep/manifest.json"):
+        shutil.rmtree(out / name) if (out / name).is_dir() else (out / name).unlink()
+    data = (out / "sweep/samples.jsonl").read_bytes()
+    (out / "sweep/samples.jsonl").write_bytes(data[: int(len(data) * 0.6)])
+    reproduce(load_config(str(config_file)), out, Reporter())
+    assert (out / "report/summary.json").read_bytes() == (whole / "report/summary.json").read_bytes()
 
 
 def test_a_missing_sandbox_leaves_nothing_half_done(

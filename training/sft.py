@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from transformers import Qwen2Tokenizer
 
+from cef_env.errors import UserError
 from cef_env.files import folder_atomic
 from cef_env.training.config import Config
 from cef_env.training.data import answer_logprobs, supervised_batch
@@ -68,7 +69,10 @@ def _tokenizer(config: Config, folder: Path) -> Qwen2Tokenizer:
     if not folder.exists():
         trained = train_tokenizer(config.tokenizer, config.sft, config.seed)
         folder_atomic(folder, trained.save_pretrained)
-    return Qwen2Tokenizer.from_pretrained(folder)
+    try:
+        return Qwen2Tokenizer.from_pretrained(folder)
+    except Exception as error:  # the loader raises whatever its formats raise
+        raise UserError(f"tokenizer {str(folder)!r} does not load; delete it and run again") from error
 
 
 __all__ = ["Progress", "learning_rate", "train_sft"]

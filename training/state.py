@@ -6,6 +6,7 @@ Does not hold random state: every step derives its randomness from (seed, step).
 import io
 import json
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -33,7 +34,7 @@ class TrainState:
                 saved = torch.load(self._path, weights_only=True)
                 model.load_state_dict(saved["model"])
                 optimizer.load_state_dict(saved["optimizer"])
-            except (RuntimeError, KeyError, ValueError, EOFError) as error:
+            except (RuntimeError, KeyError, ValueError, EOFError, UnpicklingError) as error:
                 raise UserError(
                     f"{self._path} does not load; delete it to train again from the start"
                 ) from error
