@@ -27,10 +27,14 @@ def sync_folder(path: Path) -> None:
 def write_atomic(path: Path, data: bytes | str) -> None:
     """Writes a whole file or nothing: temporary name, fsync, rename."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with open(temporary, "wb") as stream:
-        stream.write(data.encode() if isinstance(data, str) else data)
-        stream.flush()
-        os.fsync(stream.fileno())
+    try:
+        with open(temporary, "wb") as stream:
+            stream.write(data.encode() if isinstance(data, str) else data)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except OSError:  # a full disk: do not keep what fills it
+        temporary.unlink(missing_ok=True)
+        raise
     os.replace(temporary, path)
     sync_folder(path.parent)
 

@@ -18,9 +18,9 @@ from cef_env.eval.counts import OUTCOMES
 from cef_env.eval.figures import figures_of, training_figure, words
 from cef_env.eval.plotting import inline_svg, save
 from cef_env.eval.records import Sample
-from cef_env.eval.store import write_atomically
 from cef_env.eval.summary import clean, summary_of, write_summary
 from cef_env.eval.table import answer
+from cef_env.files import write_atomic
 
 TITLE = "Correctness-efficiency frontier"
 
@@ -52,7 +52,7 @@ def write_report(
     splits = analyse(samples, seed)
     write_summary(summary_of(splits, meta), out / "summary.json")
     page = render(splits, meta, train_log, notes, out / "figures")
-    write_atomically(out / "report.html", page)
+    write_atomic(out / "report.html", page)
     return out / "report.html"
 
 

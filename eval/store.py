@@ -203,14 +203,3 @@ def _parse(path: Path) -> tuple[set[Chunk], list[Sample], int]:
         samples.extend(rows)
         pending, good = [], end
     return done, samples, good
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a small file so that it is whole or absent, even if the machine stops."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
-    with partial.open("wb") as stream:
-        stream.write(text.encode())
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.replace(path)

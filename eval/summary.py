@@ -4,7 +4,6 @@ Holds no time stamp, no path and no NaN (what does not exist is null); keys are 
 rounded to 10 significant digits, which hides the last bits that differ between machines.
 """
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,8 +13,8 @@ from cef_env.eval.analysis import SplitAnalysis, analyse, budget_grid
 from cef_env.eval.counts import CAUSES, OUTCOMES
 from cef_env.eval.intervals import Interval
 from cef_env.eval.records import Sample
-from cef_env.eval.store import write_atomically
 from cef_env.eval.verdicts import Claim
+from cef_env.files import write_json
 
 DIGITS = 10
 
@@ -37,7 +36,8 @@ def summary_of(splits: Mapping[str, SplitAnalysis], meta: Mapping[str, Any] | No
 
 def write_summary(summary: Mapping[str, Any], path: Path) -> None:
     """Write `summary` as JSON, whole or not at all."""
-    write_atomically(path, json.dumps(summary, indent=1, sort_keys=True, allow_nan=False) + "\n")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, summary)
 
 
 def clean(value: Any) -> Any:
