@@ -18,6 +18,8 @@ def record_rollouts(
     env_id: str, agent_spec: str, source: str, coverage: str, seed: int, out: Path
 ) -> dict[Outcome, int]:
     """One episode per problem; writes `out/trajectories.jsonl` when all have ended, returns the counts."""
+    if (out / "trajectories.jsonl").exists():
+        raise UserError(f"{out} holds trajectories already; choose another --out, or delete them")
     problems = load(source)
     agent = make_agent(agent_spec, problems)
     try:

@@ -25,7 +25,7 @@ console = Console()
 errors = Console(stderr=True)
 
 Source = Annotated[str, typer.Argument(help="builtin, builtin:hard?count=96, jsonl:PATH")]
-Out = Annotated[Path, typer.Option(help="Directory to write; the same command continues there.")]
+Out = Annotated[Path, typer.Option(help="Directory to write.")]
 Preset = Annotated[str, typer.Option(help="laptop, smoke, or a YAML file.")]
 Seed = Annotated[int | None, typer.Option(help="Replaces the preset's seed.")]
 
@@ -145,6 +145,7 @@ def rollout(
     """An agent plays every problem of a source once; trajectories go to OUT/trajectories.jsonl."""
     from cef_env.agents.record import record_rollouts
 
+    sys.path.insert(0, os.getcwd())  # where the module of module:attr usually is
     outcomes = record_rollouts(env, agent, problems, coverage, seed, out)
     for outcome, count in outcomes.items():
         console.print(f"{outcome:<22}{count}")

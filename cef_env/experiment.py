@@ -208,7 +208,17 @@ def write_run_report(root: Path, config: Config) -> Path:
         for name in ("rl_low", "rl_high")
         for line in (root / name / "log.jsonl").read_text().splitlines()
     ]
-    return write_report(root / "report", samples, meta, train_log=logs, notes=NOTES, seed=config.seed)
+    notes = list(NOTES)
+    if config.preset == "smoke":
+        notes.insert(0, "This is the smoke preset: the model is hardly trained and the numbers mean nothing.")
+    low, high = (root / f"rl_{name}" / "model" / "model.safetensors" for name in ("low", "high"))
+    if low.read_bytes() == high.read_bytes():
+        notes.insert(
+            0,
+            "The two trained checkpoints hold the same weights, so every alpha is one model: "
+            "whatever differs below is chance. Train longer.",
+        )
+    return write_report(root / "report", samples, meta, train_log=logs, notes=notes, seed=config.seed)
 
 
 STAGES: dict[str, Callable[[Run, Path], None]] = {

@@ -275,7 +275,9 @@ def _flat(counts: Counts, bootstrap: Bootstrap) -> Claim:
     }
     held: bool | None = None
     reason = ""
-    if any(w.low > FLAT_MARGIN or w.high < -FLAT_MARGIN for w in wide):
+    if not rate.any():
+        reason = "nothing was solved at any alpha"
+    elif any(w.low > FLAT_MARGIN or w.high < -FLAT_MARGIN for w in wide):
         held = False
     elif inside[0] == LOW or inside[-1] == HIGH:
         reason = "the sweep does not reach beyond both endpoints"

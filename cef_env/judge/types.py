@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from cef_env.errors import UserError
-from cef_env.problems.types import Coverage
+from cef_env.problems.types import Coverage, parse_coverage
 
 
 class Verdict(StrEnum):
@@ -125,6 +125,7 @@ class JudgeResult:
         Raises `UserError` when the problem has no test under 10^k, or when this result stopped at a
         smaller coverage and so cannot know.
         """
+        k = parse_coverage(k)
         if k is not None and k < self.levels[0]:
             raise UserError(
                 f"problem {self.problem_id!r} has no test under 10^{k} characters, so no R_{k}; "

@@ -102,7 +102,8 @@ def box_command(bwrap: str, arguments: Iterable[str], *, user_namespace: bool) -
     ours = interpreter_paths()
     bound = ours + library_paths()
     # Made beforehand, or bubblewrap gives parents the mode of what is bound: closed to the tests' own user.
-    for parent in sorted({str(parent) for path in bound for parent in Path(path).parents} - {"/"}):
+    parents = {str(parent) for path in bound for parent in Path(path).parents} - {"/"}
+    for parent in sorted(parents):
         command += ["--dir", parent]
     for path in bound:
         command += ["--ro-bind", path, path]
@@ -116,11 +117,14 @@ def box_command(bwrap: str, arguments: Iterable[str], *, user_namespace: bool) -
     command += ["--tmpfs", "/dev"]
     for name in ("null", "zero", "full", "random", "urandom"):
         command += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
-    command += ["--symlink", "/box/shm", "/dev/shm", "--symlink", "/box/work", "/tmp", "--dir", "/box"]
+    command += ["--symlink", "/box/shm", "/dev/shm", "--dir", "/box"]
+    if "/tmp" not in parents:  # a Python that lives under /tmp keeps its place, and TMPDIR serves
+        command += ["--symlink", "/box/work", "/tmp"]
     command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
     environment = {
         "PATH": os.path.dirname(interpreter()),
         "HOME": "/box/work",
+        "TMPDIR": "/box/work",
         "LANG": "C.UTF-8",
         "PYTHONPATH": HOME,
         "PYTHONHASHSEED": "0",

@@ -114,3 +114,10 @@ def test_recorded_trajectories_are_json_lines(tmp_path: Path) -> None:
     rows = [json.loads(line) for line in (tmp_path / "trajectories.jsonl").read_text().splitlines()]
     assert counts == {Outcome.CORRECT: 3}
     assert [row["reward"] for row in rows] == [1, 1, 1]
+
+
+def test_recorded_trajectories_are_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "trajectories.jsonl").write_text("precious")
+    with pytest.raises(UserError, match="holds trajectories already"):
+        record_rollouts("cef/Reasoning-v0", "scripted:efficient", "builtin:easy?count=1", "2", 0, tmp_path)
+    assert (tmp_path / "trajectories.jsonl").read_text() == "precious"
