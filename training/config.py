@@ -14,9 +14,7 @@ from pydantic import (
     ConfigDict,
     Field,
     FiniteFloat,
-    NonNegativeFloat,
     NonNegativeInt,
-    PositiveFloat,
     PositiveInt,
     ValidationError,
     field_validator,
@@ -31,6 +29,10 @@ CoverageField = Annotated[int | None, BeforeValidator(parse_coverage)]
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+PositiveRate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class ModelConfig(_Strict):
@@ -72,13 +74,13 @@ class TokenizerConfig(_Strict):
 class MixtureConfig(_Strict):
     """Which program answers a problem in the warm start's data; the shares sum to 1."""
 
-    brute_force: NonNegativeFloat = 0.45
+    brute_force: Rate = 0.45
     """Share of correct slow programs."""
-    efficient: NonNegativeFloat = 0.12
+    efficient: Rate = 0.12
     """Share of correct fast programs."""
-    brute_force_bug: NonNegativeFloat = 0.10
+    brute_force_bug: Rate = 0.10
     """Share of slow programs with a natural bug."""
-    efficient_bug: NonNegativeFloat = 0.33
+    efficient_bug: Rate = 0.33
     """Share of fast programs with a natural bug."""
 
     @model_validator(mode="after")
@@ -100,13 +102,13 @@ class SFTConfig(_Strict):
     """Optimiser steps."""
     batch_size: PositiveInt = 48
     """Programs per step."""
-    learning_rate: PositiveFloat = 3e-3
+    learning_rate: PositiveRate = 3e-3
     """Peak of AdamW's learning rate; linear warm-up, then linear decay to 5%."""
     warmup_steps: NonNegativeInt = 50
     """Steps of the warm-up."""
-    weight_decay: NonNegativeFloat = 0.01
+    weight_decay: Rate = 0.01
     """AdamW's decoupled weight decay."""
-    clip_norm: PositiveFloat = 1.0
+    clip_norm: PositiveRate = 1.0
     """Gradients are clipped to this L2 norm."""
     mixture: MixtureConfig = MixtureConfig()
     """What the answers are, for families whose efficient program is short."""
@@ -125,13 +127,13 @@ class RLConfig(_Strict):
     """Groups per step."""
     group_size: Annotated[int, Field(ge=2)] = 8
     """Answers per problem; advantages are normalised within the group."""
-    learning_rate: PositiveFloat = 1e-4
+    learning_rate: PositiveRate = 1e-4
     """AdamW's constant learning rate."""
-    clip_norm: PositiveFloat = 1.0
+    clip_norm: PositiveRate = 1.0
     """Gradients are clipped to this L2 norm."""
-    kl_coef: NonNegativeFloat = 0.0
+    kl_coef: Rate = 0.0
     """Weight of the k3 estimate of KL(policy || warm start); 0 turns it off."""
-    temperature: PositiveFloat = 1.0
+    temperature: PositiveRate = 1.0
     """Sampling temperature of rollouts."""
     save_every: PositiveInt = 4
     """Steps between resumable checkpoints."""
@@ -151,7 +153,7 @@ class SweepConfig(_Strict):
     """Answers per problem and alpha."""
     chunk_problems: PositiveInt = 16
     """Problems per unit of work; a killed sweep redoes at most one."""
-    temperature: PositiveFloat = 1.0
+    temperature: PositiveRate = 1.0
     """Sampling temperature."""
 
     @field_validator("alphas")

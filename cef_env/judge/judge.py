@@ -26,7 +26,7 @@ from cef_env.sandbox.box import Box, BoxError, Limits
 from cef_env.sandbox.cgroups import sweep
 from cef_env.sandbox.tiers import Tier, resolve
 
-VERSION = 1
+VERSION = 2
 """Part of every cache key: raise it when the same program could get another result."""
 BOXES_PER_CORE = 2
 """Forks and namespace teardown wait in the kernel, so more boxes than cores pay off; see bench_judge.py."""

@@ -111,7 +111,8 @@ def box_command(bwrap: str, arguments: Iterable[str], *, user_namespace: bool) -
         for name in ("site-packages", "dist-packages"):
             for folder in glob(f"{prefix}/lib*/python3*/{name}"):
                 if any(folder.startswith(path + "/") for path in ours):
-                    command += ["--tmpfs", folder]  # third-party packages are not part of the language
+                    # Third-party packages are not part of the language; nothing may be left there.
+                    command += ["--tmpfs", folder, "--remount-ro", folder]
     for name in ("zygote.py", "program.py"):
         command += ["--ro-bind", str(Path(__file__).with_name(name)), f"{HOME}/cef_env/sandbox/{name}"]
     command += ["--tmpfs", "/dev"]

@@ -19,7 +19,7 @@ def execute(code: CodeType) -> int:
     """Run a program; returns the exit status of its process."""
     stdio: Any = sys  # the checker holds sys.__stdin__ and its like for constants
     stdio.stdin = stdio.__stdin__ = text_stream(0, "r")
-    stdio.stdout = stdio.__stdout__ = text_stream(1, "w")
+    stdio.stdout = stdio.__stdout__ = stdout = text_stream(1, "w")
     stdio.stderr = stdio.__stderr__ = text_stream(2, "w")
     sys.argv[:] = ["main.py"]
     sys.orig_argv[:] = [sys.executable, "main.py"]
@@ -38,15 +38,26 @@ def execute(code: CodeType) -> int:
             shutdown()
         except BaseException as error:
             status = status or exit_status(error)
-    try:
-        # The interpreter drops the globals at exit, and with them flushes files left open on fd 1.
+    # As the interpreter does at exit: flush what the program made of stdout, put the original back, then drop
+    # the globals, which flushes files left open on fd 1, and flush again.
+    status = status or flushed(sys.stdout)
+    stdio.stdout = stdio.__stdout__ = stdout
+    with contextlib.suppress(BaseException):
         main.__dict__.clear()
-        sys.stdout.flush()
-    except BaseException:
-        status = status or 120
+    status = status or flushed(stdout)
     with contextlib.suppress(BaseException):
         sys.stderr.flush()
     return status
+
+
+def flushed(stream: Any) -> int:
+    """0 when the stream is flushed, missing or closed; 120, as in CPython, when flushing fails."""
+    try:
+        if stream is not None and not getattr(stream, "closed", False):
+            stream.flush()
+    except BaseException:
+        return 120
+    return 0
 
 
 def exit_status(error: BaseException) -> int:
@@ -56,7 +67,7 @@ def exit_status(error: BaseException) -> int:
             if error.code is None:
                 return 0
             if isinstance(error.code, int):
-                return error.code & 0xFF
+                return error.code & 0xFF if -(2**63) <= error.code < 2**63 else 255
             sys.stderr.write(f"{error.code}\n")
             return 1
         frames = error.__traceback__

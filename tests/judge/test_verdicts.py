@@ -137,3 +137,27 @@ def test_big_input_and_output(judge: Judge) -> None:
     program = "import sys\nprint(len(sys.stdin.read().split()))\nprint('7 ' * 1_000_000)"
     result = judge.run(make_problem((text, "300000\n" + "7 " * 1_000_000), time_limit_s=5), program)
     assert result.outcome is Outcome.CORRECT, result.tests
+
+
+OWN_STDOUT = """
+import os, sys
+class Out:
+    def __init__(self): self.parts = []
+    def write(self, text): self.parts.append(text)
+    def flush(self): os.write(1, "".join(self.parts).encode()); self.parts = []
+sys.stdout = Out()
+print(input())
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "reward"),
+    [
+        (OWN_STDOUT, 1),
+        ("import sys\nprint(input())\nsys.stdout.close()", 1),
+        ("import sys\nprint(input(), flush=True)\nsys.stdout = None", 1),
+        ("import sys\nprint(input())\nsys.exit(2**70)", 0),
+    ],
+)
+def test_stdout_and_status_end_as_in_cpython(judge: Judge, program: str, reward: int) -> None:
+    assert judge.run(make_problem(("1", "1"), ("22", "22")), program).reward() == reward

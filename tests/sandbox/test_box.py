@@ -64,7 +64,10 @@ for folder in ("/", "/dev", "/box", os.path.dirname(os.__file__), os.path.dirnam
     try: open(folder + "/x", "w"); wrote.append(folder)
     except OSError: pass
 print(wrote)
-try: print(os.listdir(os.path.dirname(os.__file__) + "/site-packages"))
+site = os.path.dirname(os.__file__) + "/site-packages"
+try: open(site + "/x", "w"); print("written")
+except OSError: pass
+try: print(os.listdir(site))
 except OSError: print([])
 """
     assert output(box, program).splitlines() == ["[]", "[]", "[]"]

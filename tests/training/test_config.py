@@ -32,6 +32,7 @@ def test_the_seed_can_be_replaced() -> None:
         ("preset: x\nrl: {steps: 0}\n", "rl.steps"),
         ("preset: x\nrl: {group_size: 1}\n", "rl.group_size"),
         ("preset: x\nrl: {learning_rate: -1}\n", "rl.learning_rate"),
+        ("preset: x\nrl: {temperature: .inf}\n", "rl.temperature"),
         ("preset: x\nsweep: {samples: 0}\n", "sweep.samples"),
         ("preset: x\nsweep: {problems: {}}\n", "sweep.problems"),
         ("preset: x\nsweep: {problems: {medium: 3}}\n", "sweep.problems"),
