@@ -119,13 +119,12 @@ def box_command(bwrap: str, arguments: Iterable[str], *, user_namespace: bool) -
     for name in ("null", "zero", "full", "random", "urandom"):
         command += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
     command += ["--symlink", "/box/shm", "/dev/shm", "--dir", "/box"]
-    if "/tmp" not in parents:  # a Python that lives under /tmp keeps its place, and TMPDIR serves
+    if "/tmp" not in parents:  # a Python that lives under /tmp keeps its place
         command += ["--symlink", "/box/work", "/tmp"]
     command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
     environment = {
         "PATH": os.path.dirname(interpreter()),
         "HOME": "/box/work",
-        "TMPDIR": "/box/work",
         "LANG": "C.UTF-8",
         "PYTHONPATH": HOME,
         "PYTHONHASHSEED": "0",
