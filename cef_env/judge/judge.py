@@ -22,9 +22,10 @@ from cef_env.judge.pool import BoxPool
 from cef_env.judge.types import JudgeResult, TestResult, Verdict, classify
 from cef_env.judge.verdicts import decide
 from cef_env.problems.types import Coverage, Problem, parse_coverage
-from cef_env.sandbox.box import Box, BoxError, Limits
+from cef_env.sandbox.box import Box
 from cef_env.sandbox.cgroups import sweep
 from cef_env.sandbox.tiers import Tier, resolve
+from cef_env.sandbox.types import BoxError, Limits
 
 VERSION = 2
 """Part of every cache key: raise it when the same program could get another result."""

@@ -7,7 +7,7 @@ import signal
 
 from cef_env.judge.checkers import Checker
 from cef_env.judge.types import TestResult, Verdict
-from cef_env.sandbox.box import Execution, Limits, Stop
+from cef_env.sandbox.types import Execution, Limits, Stop
 
 DETAIL_CHARACTERS = 200
 
