@@ -16,8 +16,8 @@ from cef_env.errors import JudgeError, UserError
 from cef_env.judge import Judge, JudgeResult, Outcome
 from cef_env.judge.judge import BOXES_PER_CORE
 from cef_env.sandbox.box import Box
-from cef_env.sandbox.types import Execution, Limits
 from cef_env.sandbox.cgroups import PREFIX, find_parent, sweep
+from cef_env.sandbox.types import Execution, Limits
 from tests.judge.helpers import make_problem
 
 PROBLEM = make_problem(("1", "1"), ("22", "22"))

@@ -16,6 +16,9 @@ COPY_BYTES = 1 << 20
 class TmpfsWorkspace:
     """A tmpfs of its own for every test: /box/work (also /tmp) and /box/shm (also /dev/shm)."""
 
+    stdin = f"{BOX}/stdin"
+    """Where /dev/stdin points to: without /proc it cannot be a link to descriptor 0."""
+
     def __init__(self, config: dict) -> None:
         self.options = f"size={config['tmpfs_bytes']},nr_inodes={config['tmpfs_inodes']},mode=755"
         self._clean: tuple | None = None
