@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cef_env.sandbox.functional import MODULE, call, prelude
+from cef_env.sandbox.inside.functional import MODULE, call, prelude
 
 
 def answer(program: str, name: str, *arguments: object) -> Any:
