@@ -19,10 +19,11 @@ from cef_env.errors import JudgeError, UserError
 from cef_env.judge.cache import ResultCache
 from cef_env.judge.checkers import get_checker
 from cef_env.judge.pool import BoxPool
+from cef_env.judge.speed import speed_factor as parse_speed_factor
 from cef_env.judge.types import JudgeResult, TestResult, Verdict, classify
 from cef_env.judge.verdicts import decide
-from cef_env.problems.types import Coverage, Problem, parse_coverage
-from cef_env.sandbox.box import Box, BoxError, Limits
+from cef_env.problems.types import Coverage, Problem, TestCase, parse_coverage
+from cef_env.sandbox.box import Box, BoxError, Execution, Limits
 from cef_env.sandbox.cgroups import sweep
 from cef_env.sandbox.tiers import Tier, resolve
 
@@ -34,6 +35,8 @@ BOXES_PER_CORE = 2
 Pair = tuple[Problem, str]
 Progress = Callable[[int, int], None]
 """(finished, total) after each result of `Judge.map`."""
+Watch = Callable[[TestCase, Execution, TestResult], None]
+"""Told of each test of `Judge.run`: the only way to see what a program printed, which no result keeps."""
 
 
 class Judge:
@@ -44,6 +47,8 @@ class Judge:
         sandbox: `auto`, or the name of an isolation tier (`cef_env.sandbox.Tier`). The environment variable
             CEF_SANDBOX takes the place of `auto`.
         cache: path of a file that keeps results across runs and processes; None keeps none.
+        speed_factor: multiplies every time limit, for machines slower than the one that the limits are meant
+            for (see `cef_env.judge.speed`); None takes the environment variable CEF_SPEED_FACTOR, else 1.
 
     Raises:
         SandboxUnavailableError: no isolation tier works here; programs never run without one.
@@ -51,11 +56,16 @@ class Judge:
     """
 
     def __init__(
-        self, workers: int | None = None, sandbox: str = "auto", cache: str | Path | None = None
+        self,
+        workers: int | None = None,
+        sandbox: str = "auto",
+        cache: str | Path | None = None,
+        speed_factor: float | None = None,
     ) -> None:
         if workers is not None and workers < 1:
             raise UserError(f"workers={workers}: use a whole number >= 1, or None for the default")
         self.workers = workers or BOXES_PER_CORE * len(os.sched_getaffinity(0))
+        self.speed_factor = parse_speed_factor(speed_factor)
         plan = resolve(sandbox)
         self._cache = ResultCache(cache) if cache is not None else None
         if plan.cgroups:
@@ -70,7 +80,12 @@ class Judge:
         return self._pool.plan.tier
 
     def run(
-        self, problem: Problem, program: str, coverage: Coverage = None, exhaustive: bool = False
+        self,
+        problem: Problem,
+        program: str,
+        coverage: Coverage = None,
+        exhaustive: bool = False,
+        watch: Watch | None = None,
     ) -> JudgeResult:
         """Judge one program. Equal calls that overlap in time share one execution.
 
@@ -79,6 +94,8 @@ class Judge:
             program: Python source text.
             coverage: only the tests under 10^coverage characters; None: all.
             exhaustive: run every test instead of stopping at the first failure.
+            watch: called after each test; such a call always executes, past cache and sharing, and starts
+                over if its box dies.
 
         Raises:
             JudgeError: the judge failed, twice; nothing is known about the program.
@@ -92,6 +109,8 @@ class Judge:
                 f"its smallest coverage is {problem.levels[0]}"
             )
         get_checker(problem.checker)
+        if watch is not None:
+            return self._run_twice(problem, program, coverage, exhaustive, watch)
         key = self._key(problem, program, coverage, exhaustive)
         with self._lock:
             shared = self._running.get(key)
@@ -163,43 +182,72 @@ class Judge:
     def _key(self, problem: Problem, program: str, coverage: Coverage, exhaustive: bool) -> str:
         """Everything that a result depends on."""
         source = hashlib.sha256(program.encode("utf-8", "surrogatepass")).hexdigest()
-        limits = limits_of(problem)
-        parts = (VERSION, self.tier, problem.id, problem.tests_hash, limits, source, coverage, exhaustive)
+        limits = limits_of(problem, self.speed_factor)
+        parts = (
+            VERSION,
+            self.tier,
+            self.speed_factor,
+            problem.id,
+            problem.tests_hash,
+            limits,
+            source,
+            coverage,
+            exhaustive,
+        )
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
-    def _run_twice(self, problem: Problem, program: str, coverage: Coverage, exhaustive: bool) -> JudgeResult:
+    def _run_twice(
+        self,
+        problem: Problem,
+        program: str,
+        coverage: Coverage,
+        exhaustive: bool,
+        watch: Watch | None = None,
+    ) -> JudgeResult:
         """`_run_once`, and again on a fresh box if the first died: something outside may have killed it."""
         try:
-            return self._run_once(problem, program, coverage, exhaustive)
+            return self._run_once(problem, program, coverage, exhaustive, watch)
         except BoxError:
-            return self._run_once(problem, program, coverage, exhaustive, fresh=True)
+            return self._run_once(problem, program, coverage, exhaustive, watch, fresh=True)
 
     def _run_once(
-        self, problem: Problem, program: str, coverage: Coverage, exhaustive: bool, fresh: bool = False
+        self,
+        problem: Problem,
+        program: str,
+        coverage: Coverage,
+        exhaustive: bool,
+        watch: Watch | None,
+        fresh: bool = False,
     ) -> JudgeResult:
+        limits = limits_of(problem, self.speed_factor)
+        tests: list[TestResult] = []
         with self._pool.box(fresh) as box:
-            compile_error = box.load(program, limits_of(problem))
-            tests = () if compile_error is not None else tuple(_run_tests(box, problem, coverage, exhaustive))
+            compile_error = box.load(program, limits)
+            if compile_error is None:
+                tests = _run_tests(box, problem, limits, coverage, exhaustive, watch)
             box.unload()
         return JudgeResult(
             problem_id=problem.id,
             outcome=classify(tests, compile_error=compile_error is not None),
-            tests=tests,
+            tests=tuple(tests),
             levels=problem.levels,
             coverage=coverage,
             exhaustive=exhaustive,
             compile_error=compile_error,
             tier=str(self.tier),
+            speed_factor=self.speed_factor,
         )
 
 
-def limits_of(problem: Problem) -> Limits:
-    """The limits of one test of this problem."""
-    return Limits(cpu_s=problem.time_limit_s, memory_bytes=problem.memory_limit_mb << 20)
+def limits_of(problem: Problem, speed_factor: float = 1.0) -> Limits:
+    """The limits of one test of this problem on a machine of this speed."""
+    return Limits(cpu_s=problem.time_limit_s * speed_factor, memory_bytes=problem.memory_limit_mb << 20)
 
 
-def _run_tests(box: Box, problem: Problem, coverage: Coverage, exhaustive: bool) -> list[TestResult]:
-    limits, checker = limits_of(problem), get_checker(problem.checker)
+def _run_tests(
+    box: Box, problem: Problem, limits: Limits, coverage: Coverage, exhaustive: bool, watch: Watch | None
+) -> list[TestResult]:
+    checker = get_checker(problem.checker)
     results: list[TestResult] = []
     for test in problem.coverage(coverage):
         stdin = test.input.encode("utf-8", "surrogateescape")
@@ -212,6 +260,8 @@ def _run_tests(box: Box, problem: Problem, coverage: Coverage, exhaustive: bool)
         except Exception as error:  # a checker is code of its own; its failure is no verdict
             raise JudgeError(f"checker {problem.checker!r} failed on {problem.id!r}: {error!r}") from error
         results.append(result)
+        if watch is not None:
+            watch(test, execution, result)
         if result.verdict is not Verdict.ACCEPTED and not exhaustive:
             break
     return results
