@@ -4,23 +4,23 @@
         report = self_test(judge, rounds=5)
         report.agrees, report.flake_rate
 
-Several programs run at once, in an order shuffled anew for every round, because that is how the judge is used.
-A fault of the judge is counted apart and is never a verdict. Does not print (see `cef_env.doctor`).
+Several programs run at once, in an order shuffled anew for every round: that is how the judge is used. A
+fault of the judge is counted apart and is never a verdict. Does not print (see `cef_env.doctor`).
 """
 
-import inspect
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from functools import partial
 
 from cef_env.errors import InstrumentError, UserError
 from cef_env.judge.corpus import CORPUS, Labelled
 from cef_env.judge.corpus.labelled import verdict_of
 from cef_env.judge.judge import Judge
+from cef_env.judge.languages import Language
 from cef_env.judge.types import JudgeResult
+from cef_env.sandbox.bwrap import toolchain_paths
 
 Progress = Callable[[int, int], None]
 """(finished, total) runs of programs."""
@@ -124,10 +124,7 @@ def self_test(
 
 def run_labelled(judge: Judge, labelled: Labelled) -> JudgeResult:
     """Judge one labelled program in its language. Raises what `Judge.run` raises."""
-    run = judge.run
-    if labelled.language != "python":
-        run = partial(judge.run, language=labelled.language)
-    return run(labelled.problem, labelled.program)
+    return judge.run(labelled.problem, labelled.program, language=labelled.language)
 
 
 def third(corpus: Sequence[Labelled] = CORPUS) -> list[Labelled]:
@@ -143,10 +140,13 @@ def third(corpus: Sequence[Labelled] = CORPUS) -> list[Labelled]:
 
 
 def _cannot_run(corpus: Sequence[Labelled]) -> dict[str, tuple[str, ...]]:
-    if "language" in inspect.signature(Judge.run).parameters:
-        return {}
-    names = tuple(labelled.name for labelled in corpus if labelled.language != "python")
-    return {"this version of the judge runs Python only": names} if names else {}
+    """C++ where there is no compiler: its absence is a fact about the machine, not a disagreement."""
+    try:
+        toolchain_paths()
+    except UserError as error:
+        names = tuple(labelled.name for labelled in corpus if labelled.language != Language.PYTHON)
+        return {str(error): names} if names else {}
+    return {}
 
 
 def _count(

@@ -7,9 +7,10 @@ import signal
 
 from cef_env.judge.checkers import Checker
 from cef_env.judge.types import TestResult, Verdict
-from cef_env.sandbox.box import Execution, Limits, Stop
+from cef_env.sandbox.types import Execution, Limits, Stop
 
 DETAIL_CHARACTERS = 200
+BAD_ALLOC = b"terminate called after throwing an instance of 'std::bad_alloc'"
 
 
 def decide(
@@ -18,8 +19,8 @@ def decide(
     """The verdict on one execution; the first rule that applies decides.
 
     Memory comes before time because a program that thrashes at its memory limit also runs late. A program
-    that ends with an uncaught `MemoryError` (non-zero status, and the last line on stderr names it) asked
-    for more memory than it was given: MEMORY_LIMIT, not RUNTIME_ERROR.
+    that ends with an uncaught `MemoryError` (non-zero status, and the last line on stderr names it) or
+    `std::bad_alloc` asked for more memory than it was given: MEMORY_LIMIT, not RUNTIME_ERROR.
     """
     verdict, detail = _decide(execution, limits, expected, checker)
     return TestResult(
@@ -47,6 +48,8 @@ def _decide(execution: Execution, limits: Limits, expected: bytes, checker: Chec
         if name in ("MemoryError", "_ArrayMemoryError"):
             return Verdict.MEMORY_LIMIT, complaint
         return Verdict.RUNTIME_ERROR, complaint or f"exit status {execution.status}"
+    if execution.status == -signal.SIGABRT and BAD_ALLOC in execution.stderr:
+        return Verdict.MEMORY_LIMIT, "std::bad_alloc"
     if execution.status < 0:
         return Verdict.RUNTIME_ERROR, f"killed by {_signal_name(-execution.status)}"
     if not checker(execution.stdout, expected):

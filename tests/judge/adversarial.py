@@ -184,7 +184,7 @@ print("ok" if not reached else reached)
         """
 import os
 found = [p for p in ("/etc/passwd", "/proc/1", "/sys", "/home", "/usr/bin/env", "/var", "/run") if os.path.exists(p)]
-try: found += [open("/cef/cef_env/sandbox/zygote.py", "a")]
+try: found += [open("/cef/inside/zygote.py", "a")]
 except OSError: pass
 names = set(os.environ) - {"PATH", "HOME", "LANG", "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE", "PWD", "LC_CTYPE"}
 print("ok" if not found and not names else (found, names))

@@ -77,3 +77,16 @@ def test_random_differs_between_runs(judge: Judge) -> None:
     program = "import random\nprint(random.random())"
     seen = {judge.run(make_problem((f"{n}", "no")), program).tests[0].detail for n in range(3)}
     assert len(seen) == 3
+
+
+@pytest.mark.parametrize(
+    ("program", "printed"),
+    [
+        ("class A:\n    def __del__(self): sys.stdout.write('6')\nimport sys\na = A()", "method using globals"),
+        ("class A:\n    def __init__(self): self.me = self\n    def __del__(self): print(6)\na = A()", "a cycle"),
+        ("import sys\nprint(open('/dev/stdin').read()[:1] and 6)", "/dev/stdin"),
+    ],
+    ids=lambda value: value if "\n" not in value else "",
+)
+def test_ends_and_devices_are_those_of_cpython(judge: Judge, program: str, printed: str) -> None:
+    assert judge.run(PROBLEM, program).outcome is Outcome.CORRECT, printed

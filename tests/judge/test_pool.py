@@ -15,8 +15,9 @@ import pytest
 from cef_env.errors import JudgeError, UserError
 from cef_env.judge import Judge, JudgeResult, Outcome
 from cef_env.judge.judge import BOXES_PER_CORE
-from cef_env.sandbox.box import Box, Execution, Limits
+from cef_env.sandbox.box import Box
 from cef_env.sandbox.cgroups import PREFIX, find_parent, sweep
+from cef_env.sandbox.types import Execution, Limits
 from tests.judge.helpers import make_problem
 
 PROBLEM = make_problem(("1", "1"), ("22", "22"))
@@ -154,7 +155,7 @@ def test_cache_is_shared_by_processes_that_get_killed(tmp_path: Path) -> None:
 
 
 def zygote_of(box: Box) -> int:
-    children = Path(f"/proc/{box.process.pid}/task/{box.process.pid}/children").read_text().split()
+    children = Path(f"/proc/{box.zygote.process.pid}/task/{box.zygote.process.pid}/children").read_text().split()
     return int(children[0])
 
 
@@ -167,7 +168,7 @@ def test_a_box_killed_from_outside_costs_a_retry_not_a_verdict(victim: str) -> N
 
         def kill() -> None:
             time.sleep(0.15)
-            os.kill(box.process.pid if victim == "bwrap" else zygote_of(box), signal.SIGKILL)
+            os.kill(box.zygote.process.pid if victim == "bwrap" else zygote_of(box), signal.SIGKILL)
 
         killer = threading.Thread(target=kill)
         killer.start()
@@ -183,7 +184,7 @@ def test_boxes_that_died_while_idle_are_replaced(victim: str) -> None:
         judge.map([(PROBLEM, f"import time\ntime.sleep(0.2)\nprint(input())#{n}") for n in range(3)])
         assert len(judge._pool._idle) == 3
         for box in judge._pool._idle:
-            os.kill(box.process.pid if victim == "bwrap" else zygote_of(box), signal.SIGKILL)
+            os.kill(box.zygote.process.pid if victim == "bwrap" else zygote_of(box), signal.SIGKILL)
         assert [judge.run(PROBLEM, ECHO).reward() for _ in range(4)] == [1] * 4
 
 
@@ -258,7 +259,7 @@ def test_killing_the_judge_ends_its_boxes_and_the_next_judge_removes_its_cgroups
         judge = Judge(workers=1)
         judge.run(make_problem(("1", "1")), "print(1)")
         box = judge._pool._idle[0]
-        print(box.process.pid, flush=True)
+        print(box.zygote.process.pid, flush=True)
         judge.run(make_problem(("1", "1"), time_limit_s=30), "while True: pass")
     """)
     process = subprocess.Popen(

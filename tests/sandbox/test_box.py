@@ -150,8 +150,8 @@ def test_compile_errors_leave_the_box_usable(box: Box) -> None:
 def test_a_dead_box_is_an_error() -> None:
     with Box(resolve()) as box:
         box.load("print(1)", LIMITS)
-        box.process.kill()
-        box.process.wait()
+        box.zygote.process.kill()
+        box.zygote.process.wait()
         with pytest.raises(BoxError):
             box.run(b"")
 

@@ -51,6 +51,7 @@ input = io.BytesIO(os.read(0, os.fstat(0).st_size)).readline
 input()
 print(sum(map(int, input().split())))
 """,
+    "dev_stdin": "print(sum(map(int, open('/dev/stdin').read().split()[1:])))",
     "fileinput": "import fileinput\nprint([sum(map(int, x.split())) for x in fileinput.input()][1])",
     "stdin_rewrapped": """
 import io, sys
@@ -184,6 +185,12 @@ class Solver:
 solver = Solver()
 input()
 solver.answer = sum(map(int, input().split()))
+""",
+    "finalizer_of_a_cycle": """
+class A:
+    def __init__(self): self.me = self
+    def __del__(self): print(6)
+a = A()
 """,
     "stderr_closed": "import sys\nsys.stderr.close()\ninput()\nprint(sum(map(int, input().split())))",
 }

@@ -1,31 +1,41 @@
 """What happens inside one test's process: the program runs as `__main__`, and ends as under CPython.
 
 Runs inside the box, after the process has given up every privilege; standard library only. Does not
-confine anything: `zygote.py` has done that before.
+confine anything: `confine.py` has done that before.
 """
 
 # ruff: noqa: BLE001 - a judged program may raise anything, and all of it must become an exit status.
 
 import atexit
 import contextlib
+import gc
 import io
 import sys
 import threading
 from types import CodeType
 from typing import Any
 
+from . import protocol
 
-def execute(code: CodeType) -> int:
-    """Run a program; returns the exit status of its process."""
+
+def execute(code: CodeType, arguments: list[str], finalizers: bool, function: str | None = None) -> int:
+    """Run a program; returns the exit status of its process.
+
+    Args:
+        arguments: `sys.argv[1:]`.
+        finalizers: whether it may define `__del__`; then objects are collected at the end as CPython does,
+            while globals are still there. Without, nobody can tell, and the time is saved.
+        function: of a function-style problem: the method of `Solution`, or the function, to call on stdin.
+    """
     stdio: Any = sys  # the checker holds sys.__stdin__ and its like for constants
     stdio.stdin = stdio.__stdin__ = text_stream(0, "r")
     stdio.stdout = stdio.__stdout__ = stdout = text_stream(1, "w")
     stdio.stderr = stdio.__stderr__ = text_stream(2, "w")
-    sys.argv[:] = ["main.py"]
-    sys.orig_argv[:] = [sys.executable, "main.py"]
-    sys.path.insert(0, "/box/work")
+    sys.argv[:] = ["main.py", *arguments]
+    sys.orig_argv[:] = [sys.executable, "main.py", *arguments]
+    sys.path.insert(0, protocol.WORK)
     main: Any = type(sys)("__main__")
-    main.__file__ = "/box/work/main.py"
+    main.__file__ = f"{protocol.WORK}/main.py"
     main.__builtins__ = sys.modules["builtins"]
     sys.modules["__main__"] = main
     status = 0
@@ -43,7 +53,11 @@ def execute(code: CodeType) -> int:
     status = status or flushed(sys.stdout)
     stdio.stdout = stdio.__stdout__ = stdout
     with contextlib.suppress(BaseException):
-        main.__dict__.clear()
+        if finalizers:
+            del sys.modules["__main__"], main, code
+            gc.collect()
+        else:
+            main.__dict__.clear()
     status = status or flushed(stdout)
     with contextlib.suppress(BaseException):
         sys.stderr.flush()
