@@ -59,7 +59,7 @@ class SelfTestReport:
     skipped: dict[str, tuple[str, ...]]
     """Reason -> names of programs that this judge cannot run."""
     confusion: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """(expected, got) -> runs; several right verdicts are joined by a slash."""
+    """(expected on this tier, got) -> runs; several right verdicts are joined by a slash."""
     disagreements: list[Disagreement] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     verdicts: dict[str, list[str]] = field(default_factory=dict)
@@ -159,10 +159,10 @@ def _count(
         return
     got = verdict_of(result)
     report.verdicts.setdefault(labelled.name, []).append(got)
-    report.confusion[labelled.label, got] += 1
+    expected = "/".join(sorted(labelled.allowed(result.tier)))
+    report.confusion[expected, got] += 1
     if not labelled.agrees(result):
         detail = result.compile_error or (result.failed.detail if result.failed else "")
-        expected = "/".join(sorted(labelled.allowed(result.tier)))
         if labelled.passed is not None:
             expected += f" after {labelled.passed} accepted"
         report.disagreements.append(Disagreement(labelled.name, expected, got, round_, detail))
