@@ -153,12 +153,10 @@ def _facts(found: dict[str, str]) -> Table:
 def _tiers(checkup: Checkup) -> Table:
     table = Table.grid(padding=(0, 2))
     for name, failure in checkup.tiers.items():
-        mark = (
-            Text("used", style="green")
-            if name == checkup.tier
-            else Text("works" if failure is None else "no")
-        )
-        table.add_row(Text(f"tier {name}", style="bold"), mark, Text(failure or ""))
+        state = "used" if name == checkup.tier else "works" if failure is None else "no"
+        why = failure if failure and failure != checkup.problem else ""  # the problem is shown at the end
+        mark = Text(state, style="green" if state == "used" else "")
+        table.add_row(Text(f"tier {name}", style="bold"), mark, Text(why))
     return table
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 CONTEXT_TOKENS = 4
 MAX_TOKEN = 40
 _TOKEN = re.compile(rb"\S+")  # the white space of bytes.split(), which the checker `tokens` uses
-_END = "(end of output)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +20,8 @@ class Side:
     """From 1."""
     before: str
     """A few tokens."""
-    here: str
-    """The token, or `(end of output)`."""
+    here: str | None
+    """The token; None where the output has ended."""
     after: str
 
 
@@ -55,7 +54,7 @@ def first_line_difference(printed: bytes, expected: bytes) -> Difference | None:
         got, wanted = (lines[index].rstrip() if index < len(lines) else None for lines in (ours, theirs))
         if got != wanted:
             sides = (
-                Side(index + 1, "", _END if line is None else repr(readable(line, 2 * MAX_TOKEN)), "")
+                Side(index + 1, "", None if line is None else readable(line, 2 * MAX_TOKEN), "")
                 for line in (got, wanted)
             )
             return Difference(None, *sides)
@@ -79,11 +78,11 @@ def _at(tokens: Sequence[re.Match[bytes]], index: int) -> bytes:
 
 
 def _side(text: bytes, tokens: Sequence[re.Match[bytes]], index: int, parting: int) -> Side:
+    here = None
+    line = text.rstrip().count(b"\n") + 1
     if index < len(tokens):
         here = readable(tokens[index].group(), start=max(0, parting - MAX_TOKEN // 2))
         line = text.count(b"\n", 0, tokens[index].start()) + 1
-    else:
-        here, line = _END, text.rstrip().count(b"\n") + 1
     before = tokens[max(0, min(index, len(tokens)) - CONTEXT_TOKENS) : index]
     after = tokens[index + 1 : index + 1 + CONTEXT_TOKENS]
     return Side(

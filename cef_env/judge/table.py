@@ -93,12 +93,12 @@ def _name(k: Coverage) -> str:
 
 
 def _tests(problem: Problem, result: JudgeResult) -> Table:
-    limit_s, limit_mb = problem.time_limit_s * result.speed_factor, problem.memory_limit_mb
+    limit_s = problem.time_limit_s * result.speed_factor
     table = Table()
     for header in ("test", "characters", "k"):
         table.add_column(header, justify="right")
-    table.add_column("verdict")
-    for header in ("CPU s", f"% of {limit_s:g} s", "wall s", f"MiB of {limit_mb}"):
+    table.add_column("verdict", no_wrap=True)
+    for header in ("CPU s", "% of limit", "wall s", "MiB"):
         table.add_column(header, justify="right")
     for number, test in enumerate(result.tests, 1):
         table.add_row(
@@ -131,7 +131,8 @@ def _difference(difference: Difference) -> Table:
 
 
 def _side(side: Side, style: str) -> Text:
-    words = [(side.before, ""), (f"[{side.here}]", style), (side.after, "")]
+    here = "(end of output)" if side.here is None else f"[{side.here}]"
+    words = [(side.before, ""), (here, style), (side.after, "")]
     return Text(" ").join(Text(word, style=style_) for word, style_ in words if word)
 
 
@@ -140,13 +141,13 @@ def _summary(problem: Problem, result: JudgeResult) -> Text:
     for k in (*result.levels, None):
         reward = reward_or_none(result, k)
         rewards.append(f"R_{_name(k)}={'?' if reward is None else reward}")
+    limit_s = problem.time_limit_s * result.speed_factor
     left_out = len(problem.coverage(result.coverage)) - len(result.tests)
     text = Text("outcome ")
     text.append(result.outcome, style=OUTCOME_STYLES.get(result.outcome, "bold red"))
     text.append(f", coverage reached {result.coverage_reached}   {'  '.join(rewards)}\n")
     if left_out and result.tests:
-        text.append(
-            f"{left_out} larger tests were not run after the first failure (--exhaustive runs them)\n"
-        )
-    text.append(f"sandbox {result.tier}, speed factor {result.speed_factor:g}")
+        text.append(f"not run after the first failure: {left_out} of the larger tests (see --exhaustive)\n")
+    text.append(f"limits {limit_s:g} s of CPU and {problem.memory_limit_mb} MiB, ")
+    text.append(f"speed factor {result.speed_factor:g}, sandbox {result.tier}")
     return text

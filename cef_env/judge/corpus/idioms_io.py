@@ -192,6 +192,12 @@ class A:
     def __del__(self): print(6)
 a = A()
 """,
+    "finalizer_using_globals": """
+class A:
+    def __del__(self): sys.stdout.write("6")
+import sys
+a = A()
+""",
     "stderr_closed": "import sys\nsys.stderr.close()\ninput()\nprint(sum(map(int, input().split())))",
 }
 
