@@ -22,14 +22,15 @@ from cef_env.judge.cache import ResultCache
 from cef_env.judge.checkers import get_checker
 from cef_env.judge.languages import CompileError, Compiler, Language, parse_language
 from cef_env.judge.pool import BoxPool
+from cef_env.judge.speed import speed_factor as parse_speed_factor
 from cef_env.judge.types import JudgeResult, TestResult, Verdict, classify
 from cef_env.judge.verdicts import decide
-from cef_env.problems.types import Coverage, Problem, parse_coverage
+from cef_env.problems.types import Coverage, Problem, TestCase, parse_coverage
 from cef_env.sandbox.box import Box
 from cef_env.sandbox.bwrap import package_paths
 from cef_env.sandbox.cgroups import sweep
 from cef_env.sandbox.tiers import Tier, resolve
-from cef_env.sandbox.types import BoxError, Contents, Limits
+from cef_env.sandbox.types import BoxError, Contents, Execution, Limits
 
 VERSION = 3
 """Part of every cache key: raise it when the same program could get another result."""
@@ -41,6 +42,8 @@ Load = Callable[[Box], str | None] | Callable[[Box], None]
 """Gives a box a program; the compiler's message, if it does not compile."""
 Progress = Callable[[int, int], None]
 """(finished, total) after each result of `Judge.map`."""
+Watch = Callable[[TestCase, Execution, TestResult], None]
+"""Told of each test of `Judge.run`: the only way to see what a program printed, which no result keeps."""
 
 
 class Judge:
@@ -52,6 +55,8 @@ class Judge:
             CEF_SANDBOX takes the place of `auto`.
         cache: path of a file that keeps results across runs and processes; None keeps none.
         packages: third-party packages that Python programs may import, loaded beforehand: `("numpy",)`.
+        speed_factor: multiplies every time limit, for machines slower than the one that the limits are meant
+            for (see `cef_env.judge.speed`); None takes the environment variable CEF_SPEED_FACTOR, else 1.
 
     Raises:
         SandboxUnavailableError: no isolation tier works here; programs never run without one.
@@ -64,10 +69,12 @@ class Judge:
         sandbox: str = "auto",
         cache: str | Path | None = None,
         packages: Sequence[str] = (),
+        speed_factor: float | None = None,
     ) -> None:
         if workers is not None and workers < 1:
             raise UserError(f"workers={workers}: use a whole number >= 1, or None for the default")
         self.workers = workers or BOXES_PER_CORE * len(os.sched_getaffinity(0))
+        self.speed_factor = parse_speed_factor(speed_factor)
         plan = resolve(sandbox)
         self._cache = ResultCache(cache) if cache is not None else None
         if plan.cgroups:
@@ -83,6 +90,11 @@ class Judge:
         """How strongly programs are confined."""
         return self._pool.plan.tier
 
+    @property
+    def cached(self) -> bool:
+        """Whether results come from a file where they can."""
+        return self._cache is not None
+
     def run(
         self,
         problem: Problem,
@@ -90,6 +102,7 @@ class Judge:
         coverage: Coverage = None,
         exhaustive: bool = False,
         language: str = Language.PYTHON,
+        watch: Watch | None = None,
     ) -> JudgeResult:
         """Judge one program. Equal calls that overlap in time share one execution.
 
@@ -99,6 +112,8 @@ class Judge:
             coverage: only the tests under 10^coverage characters; None: all.
             exhaustive: run every test instead of stopping at the first failure.
             language: of the program: `python`, `cpp17` or `cpp20` (`cef_env.judge.Language`).
+            watch: called after each test; such a call always executes, past cache and sharing, and starts
+                over if its box dies.
 
         Raises:
             JudgeError: the judge failed, twice; nothing is known about the program.
@@ -112,6 +127,8 @@ class Judge:
                 f"its smallest coverage is {problem.levels[0]}"
             )
         get_checker(problem.checker)
+        if watch is not None:
+            return self._run_twice(problem, program, coverage, exhaustive, language, watch)
         key = self._key(problem, program, coverage, exhaustive, language)
         with self._lock:
             shared = self._running.get(key)
@@ -187,15 +204,22 @@ class Judge:
     ) -> str:
         """Everything that a result depends on."""
         source = hashlib.sha256(program.encode("utf-8", "surrogatepass")).hexdigest()
-        parts = (VERSION, self.tier, problem.id, problem.tests_hash, limits_of(problem), source, coverage)
+        limits = (limits_of(problem, self.speed_factor), self.speed_factor)
+        parts = (VERSION, self.tier, problem.id, problem.tests_hash, limits, source, coverage)
         packages = [(name, version(name)) for name in self._pool.contents.packages]
         return hashlib.sha256(repr((*parts, exhaustive, language, packages)).encode()).hexdigest()
 
     def _run_twice(
-        self, problem: Problem, program: str, coverage: Coverage, exhaustive: bool, language: Language
+        self,
+        problem: Problem,
+        program: str,
+        coverage: Coverage,
+        exhaustive: bool,
+        language: Language,
+        watch: Watch | None = None,
     ) -> JudgeResult:
         """Once, and again on a fresh box if the first died: something outside may have killed it."""
-        limits = limits_of(problem)
+        limits = limits_of(problem, self.speed_factor)
         load: Load = partial(Box.load, program=program, limits=limits)
         if language is not Language.PYTHON:
             try:
@@ -204,18 +228,27 @@ class Judge:
                 return self._result(problem, (), coverage, exhaustive, str(error))
             load = partial(Box.load_native, executable=executable, limits=limits)
         try:
-            return self._run_once(problem, load, coverage, exhaustive)
+            return self._run_once(problem, load, coverage, exhaustive, watch)
         except BoxError:
-            return self._run_once(problem, load, coverage, exhaustive, fresh=True)
+            return self._run_once(problem, load, coverage, exhaustive, watch, fresh=True)
 
     def _run_once(
-        self, problem: Problem, load: Load, coverage: Coverage, exhaustive: bool, fresh: bool = False
+        self,
+        problem: Problem,
+        load: Load,
+        coverage: Coverage,
+        exhaustive: bool,
+        watch: Watch | None,
+        fresh: bool = False,
     ) -> JudgeResult:
+        limits = limits_of(problem, self.speed_factor)
+        tests: list[TestResult] = []
         with self._pool.box(fresh) as box:
             compile_error = load(box)
-            tests = () if compile_error is not None else tuple(_run_tests(box, problem, coverage, exhaustive))
+            if compile_error is None:
+                tests = _run_tests(box, problem, limits, coverage, exhaustive, watch)
             box.unload()
-        return self._result(problem, tests, coverage, exhaustive, compile_error)
+        return self._result(problem, tuple(tests), coverage, exhaustive, compile_error)
 
     def _result(
         self,
@@ -234,16 +267,19 @@ class Judge:
             exhaustive=exhaustive,
             compile_error=compile_error,
             tier=str(self.tier),
+            speed_factor=self.speed_factor,
         )
 
 
-def limits_of(problem: Problem) -> Limits:
-    """The limits of one test of this problem."""
-    return Limits(cpu_s=problem.time_limit_s, memory_bytes=problem.memory_limit_mb << 20)
+def limits_of(problem: Problem, speed_factor: float = 1.0) -> Limits:
+    """The limits of one test of this problem on a machine of this speed."""
+    return Limits(cpu_s=problem.time_limit_s * speed_factor, memory_bytes=problem.memory_limit_mb << 20)
 
 
-def _run_tests(box: Box, problem: Problem, coverage: Coverage, exhaustive: bool) -> list[TestResult]:
-    limits, checker = limits_of(problem), get_checker(problem.checker)
+def _run_tests(
+    box: Box, problem: Problem, limits: Limits, coverage: Coverage, exhaustive: bool, watch: Watch | None
+) -> list[TestResult]:
+    checker = get_checker(problem.checker)
     results: list[TestResult] = []
     for test in problem.coverage(coverage):
         stdin = test.input.encode("utf-8", "surrogateescape")
@@ -256,6 +292,8 @@ def _run_tests(box: Box, problem: Problem, coverage: Coverage, exhaustive: bool)
         except Exception as error:  # a checker is code of its own; its failure is no verdict
             raise JudgeError(f"checker {problem.checker!r} failed on {problem.id!r}: {error!r}") from error
         results.append(result)
+        if watch is not None:
+            watch(test, execution, result)
         if result.verdict is not Verdict.ACCEPTED and not exhaustive:
             break
     return results
