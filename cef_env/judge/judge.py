@@ -10,26 +10,29 @@ test. Does not extract programs from answers and gives no reward by itself: see 
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
+from typing import Literal, overload
 
-from cef_env.errors import JudgeError, UserError
+from cef_env.errors import CheckerError, JudgeError, UserError
 from cef_env.judge.cache import ResultCache
 from cef_env.judge.checkers import get_checker
+from cef_env.judge.custom_checker import Check, CheckerPrograms
 from cef_env.judge.languages import CompileError, Compiler, Language, parse_language
 from cef_env.judge.pool import BoxPool
-from cef_env.judge.types import JudgeResult, TestResult, Verdict, classify
-from cef_env.judge.verdicts import decide
+from cef_env.judge.suite import limits_of, refuse_mistakes, run_tests
+from cef_env.judge.types import JudgeResult, TestResult, classify
 from cef_env.problems.types import Coverage, Problem, parse_coverage
 from cef_env.sandbox.box import Box
 from cef_env.sandbox.bwrap import package_paths
 from cef_env.sandbox.cgroups import sweep
 from cef_env.sandbox.tiers import Tier, resolve
-from cef_env.sandbox.types import BoxError, Contents, Limits
+from cef_env.sandbox.types import BoxError, Contents
 
 VERSION = 3
 """Part of every cache key: raise it when the same program could get another result."""
@@ -75,6 +78,7 @@ class Judge:
         package_paths(packages)
         self._pool = BoxPool(plan, self.workers, Contents(packages=tuple(packages)))
         self._compiler = Compiler(plan, self.workers)
+        self._checkers = CheckerPrograms(plan, self.workers, self._compiler)
         self._lock = threading.Lock()
         self._running: dict[str, Future[JudgeResult]] = {}
 
@@ -101,17 +105,18 @@ class Judge:
             language: of the program: `python`, `cpp17` or `cpp20` (`cef_env.judge.Language`).
 
         Raises:
-            JudgeError: the judge failed, twice; nothing is known about the program.
-            UserError: the problem has no test under 10^coverage characters, or an unknown checker.
+            JudgeError: the judge failed, twice, or its checker did (`CheckerError`): nothing is known.
+            UserError: the problem has no test under 10^coverage characters, an unknown checker, or cannot be
+                judged (interactive; a function, in C++); the program is not text.
         """
         self._pool.check()
         coverage, language = parse_coverage(coverage), parse_language(language)
+        refuse_mistakes(problem, program, language)
         if not problem.coverage(coverage):
             raise UserError(
                 f"problem {problem.id!r} has no test under 10^{coverage} characters; "
                 f"its smallest coverage is {problem.levels[0]}"
             )
-        get_checker(problem.checker)
         key = self._key(problem, program, coverage, exhaustive, language)
         with self._lock:
             shared = self._running.get(key)
@@ -135,6 +140,7 @@ class Judge:
             with self._lock:
                 del self._running[key]
 
+    @overload
     def map(
         self,
         pairs: Iterable[Pair],
@@ -142,16 +148,45 @@ class Judge:
         exhaustive: bool = False,
         progress: Progress | None = None,
         language: str = Language.PYTHON,
-    ) -> list[JudgeResult]:
+        errors: Literal["raise"] = "raise",
+    ) -> list[JudgeResult]: ...
+    @overload
+    def map(
+        self,
+        pairs: Iterable[Pair],
+        coverage: Coverage = None,
+        exhaustive: bool = False,
+        progress: Progress | None = None,
+        language: str = Language.PYTHON,
+        *,
+        errors: Literal["return"],
+    ) -> list[JudgeResult | JudgeError]: ...
+    def map(
+        self,
+        pairs: Iterable[Pair],
+        coverage: Coverage = None,
+        exhaustive: bool = False,
+        progress: Progress | None = None,
+        language: str = Language.PYTHON,
+        errors: Literal["raise", "return"] = "raise",
+    ) -> Sequence[JudgeResult | JudgeError]:
         """Judge many (problem, program) pairs in parallel; results in the order of the pairs.
 
         Equal pairs are judged once. `progress(finished, total)` is called from this thread, counting
-        distinct pairs. Raises what `run` raises, after the runs in progress have ended.
+        distinct pairs.
+
+        With `errors="return"` a pair that the judge failed on has its `JudgeError` in place of a result, and
+        the other pairs keep theirs. With `errors="raise"` the first error is raised, after the runs in
+        progress have ended. A `UserError` is always raised: it is a mistake of the caller.
         """
-        pairs = list(pairs)
+        if errors not in ("raise", "return"):
+            raise UserError(f"errors={errors!r}: use raise or return")
+        pairs, parsed = list(pairs), parse_language(language)
+        for problem, program in pairs:
+            refuse_mistakes(problem, program, parsed)
         keys = [self._key(problem, program, coverage, exhaustive, language) for problem, program in pairs]
         distinct = dict(zip(keys, pairs))
-        results: dict[str, JudgeResult] = {}
+        results: dict[str, JudgeResult | JudgeError] = {}
         with ThreadPoolExecutor(self.workers, thread_name_prefix="cef-judge") as threads:
             futures = {
                 threads.submit(self.run, problem, program, coverage, exhaustive, language): key
@@ -159,7 +194,11 @@ class Judge:
             }
             try:
                 for future in as_completed(futures):
-                    results[futures[future]] = future.result()
+                    failure = future.exception()
+                    if isinstance(failure, JudgeError) and errors == "return":
+                        results[futures[future]] = failure
+                    else:
+                        results[futures[future]] = future.result()
                     if progress is not None:
                         progress(len(results), len(distinct))
             except BaseException:
@@ -170,6 +209,7 @@ class Judge:
     def close(self) -> None:
         """End all boxes. Idempotent."""
         self._pool.close()
+        self._checkers.close()
         self._compiler.close()
         if self._cache is not None:
             self._cache.close()
@@ -189,14 +229,15 @@ class Judge:
         source = hashlib.sha256(program.encode("utf-8", "surrogatepass")).hexdigest()
         parts = (VERSION, self.tier, problem.id, problem.tests_hash, limits_of(problem), source, coverage)
         packages = [(name, version(name)) for name in self._pool.contents.packages]
-        return hashlib.sha256(repr((*parts, exhaustive, language, packages)).encode()).hexdigest()
+        headers = self._checkers.headers(problem.checker_program)
+        return hashlib.sha256(repr((*parts, exhaustive, language, packages, headers)).encode()).hexdigest()
 
     def _run_twice(
         self, problem: Problem, program: str, coverage: Coverage, exhaustive: bool, language: Language
     ) -> JudgeResult:
         """Once, and again on a fresh box if the first died: something outside may have killed it."""
         limits = limits_of(problem)
-        load: Load = partial(Box.load, program=program, limits=limits)
+        load: Load = partial(Box.load, program=program, limits=limits, function=problem.function)
         if language is not Language.PYTHON:
             try:
                 executable = self._compiler.compile(program, language)
@@ -213,9 +254,25 @@ class Judge:
     ) -> JudgeResult:
         with self._pool.box(fresh) as box:
             compile_error = load(box)
-            tests = () if compile_error is not None else tuple(_run_tests(box, problem, coverage, exhaustive))
+            tests: tuple[TestResult, ...] = ()
+            if compile_error is None:
+                with self._check(problem) as check:
+                    tests = tuple(run_tests(box, problem, coverage, exhaustive, check))
             box.unload()
         return self._result(problem, tests, coverage, exhaustive, compile_error)
+
+    @contextmanager
+    def _check(self, problem: Problem) -> Iterator[Check]:
+        """What compares outputs, for the tests of one run."""
+        if problem.checker_program is None:
+            checker = get_checker(problem.checker)
+            yield lambda stdin, printed, expected: checker(printed, expected)
+            return
+        try:
+            with self._checkers.lend(problem.checker_program) as check:
+                yield check
+        except CheckerError as error:
+            raise CheckerError(f"problem {problem.id!r}: {error}") from error
 
     def _result(
         self,
@@ -235,27 +292,3 @@ class Judge:
             compile_error=compile_error,
             tier=str(self.tier),
         )
-
-
-def limits_of(problem: Problem) -> Limits:
-    """The limits of one test of this problem."""
-    return Limits(cpu_s=problem.time_limit_s, memory_bytes=problem.memory_limit_mb << 20)
-
-
-def _run_tests(box: Box, problem: Problem, coverage: Coverage, exhaustive: bool) -> list[TestResult]:
-    limits, checker = limits_of(problem), get_checker(problem.checker)
-    results: list[TestResult] = []
-    for test in problem.coverage(coverage):
-        stdin = test.input.encode("utf-8", "surrogateescape")
-        expected = test.output.encode("utf-8", "surrogateescape")
-        execution = box.run(stdin)
-        if execution.killed_from_outside:
-            execution = box.run(stdin)
-        try:
-            result = decide(execution, limits, expected, test.length, checker)
-        except Exception as error:  # a checker is code of its own; its failure is no verdict
-            raise JudgeError(f"checker {problem.checker!r} failed on {problem.id!r}: {error!r}") from error
-        results.append(result)
-        if result.verdict is not Verdict.ACCEPTED and not exhaustive:
-            break
-    return results

@@ -30,9 +30,9 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     original = Box.load
 
-    def load(box: Box, program: str, limits: Limits) -> str | None:
+    def load(box: Box, program: str, limits: Limits, function: str | None = None) -> str | None:
         seen.append(program)
-        return original(box, program, limits)
+        return original(box, program, limits, function)
 
     monkeypatch.setattr(Box, "load", load)
     return seen
