@@ -52,9 +52,8 @@ def _decide(execution: Execution, limits: Limits, expected: bytes, checker: Chec
         return Verdict.MEMORY_LIMIT, "std::bad_alloc"
     if execution.status < 0:
         return Verdict.RUNTIME_ERROR, f"killed by {_signal_name(-execution.status)}"
-    if not checker(execution.stdout, expected):
-        return Verdict.WRONG_ANSWER, _first_difference(execution.stdout, expected)
-    return Verdict.ACCEPTED, ""
+    difference = checker(execution.stdout, expected)
+    return (Verdict.ACCEPTED, "") if difference is None else (Verdict.WRONG_ANSWER, difference)
 
 
 def _last_line(stderr: bytes) -> str:
@@ -67,17 +66,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _first_difference(printed: bytes, expected: bytes) -> str:
-    """One line that says where two outputs part, by token."""
-    ours, theirs = printed.split(), expected.split()
-    for position, (got, wanted) in enumerate(zip(ours, theirs), start=1):
-        if got != wanted:
-            return f"token {position}: printed {_short(got)}, expected {_short(wanted)}"
-    return f"printed {len(ours)} tokens, expected {len(theirs)}"
-
-
-def _short(token: bytes) -> str:
-    text = token[:40].decode("utf-8", "backslashreplace")
-    return repr(text + ("..." if len(token) > 40 else ""))

@@ -47,7 +47,7 @@ print(os.getuid() == os.geteuid() != 0 or "user", data.raw == bytes(24), libc.pr
 def test_only_the_interpreter_is_visible(box: Box) -> None:
     program = "import os\nprint(*sorted(os.listdir('/')))\nprint(*sorted(os.listdir('/dev')))\nprint(os.getcwd(), os.listdir())"
     top, devices, here = output(box, program).splitlines()
-    assert devices == "full null random shm urandom zero"
+    assert devices == "full null random shm stdin urandom zero"
     assert here == "/box/work []"
     assert not set(top.split()) & {"proc", "sys", "home", "var", "run", "srv", "mnt", "boot"}
 
@@ -213,3 +213,21 @@ with Judge(workers=2) as judge:
     assert done.stdout.split() == [
         "rlimits", "accepted", "wrong_answer", "runtime_error", "time_limit", "memory_limit", "output_limit", "accepted"
     ]  # fmt: skip
+
+
+def test_a_function_answers_with_json_and_its_prints_are_not_part_of_it(box: Box) -> None:
+    program = """
+import os
+class Solution:
+    def total(self, nums: List[int], scale: int) -> Dict[str, List[int]]:
+        print("noise"); os.write(1, b"noise")
+        return {"sum": (sum(nums) * scale, input_left())}
+def input_left(): return len(sys.stdin.read())
+if __name__ == "__main__": print(1 / 0)
+"""
+    assert box.load(program, LIMITS, function="total") is None
+    assert box.run(b"[1, 2, 3]\n10\n").stdout == b'{"sum":[60,0]}'
+    assert box.load("def f(x): raise ValueError(x)", LIMITS, function="f") is None
+    execution = box.run(b'"why"\n')
+    assert (execution.status, execution.stdout) == (1, b"")
+    assert b"ValueError: why" in execution.stderr

@@ -10,12 +10,13 @@ import atexit
 import contextlib
 import gc
 import io
+import os
 import sys
 import threading
 from types import CodeType
 from typing import Any
 
-from . import protocol
+from . import functional, protocol
 
 
 def execute(code: CodeType, arguments: list[str], finalizers: bool, function: str | None = None) -> int:
@@ -40,7 +41,10 @@ def execute(code: CodeType, arguments: list[str], finalizers: bool, function: st
     sys.modules["__main__"] = main
     status = 0
     try:
-        exec(code, main.__dict__)
+        if function is None:
+            exec(code, main.__dict__)
+        else:
+            answer(code, function)
     except BaseException as error:
         status = exit_status(error)
     for shutdown in (threading._shutdown, atexit._run_exitfuncs):  # type: ignore[attr-defined]
@@ -62,6 +66,19 @@ def execute(code: CodeType, arguments: list[str], finalizers: bool, function: st
     with contextlib.suppress(BaseException):
         sys.stderr.flush()
     return status
+
+
+def answer(code: CodeType, function: str) -> None:
+    """Writes the value of a function-style program to stdout, and nothing that the program prints."""
+    text = sys.stdin.read()
+    stdout = os.dup(1)
+    os.dup2(os.open("/dev/null", os.O_WRONLY), 1)
+    module = sys.modules[functional.MODULE] = type(sys)(functional.MODULE)
+    functional.prelude(module.__dict__)
+    exec(code, module.__dict__)
+    value = functional.call(module.__dict__, function, text)
+    with open(stdout, "wb") as file:
+        file.write(value)
 
 
 def flushed(stream: Any) -> int:
