@@ -96,7 +96,7 @@ def test_without_a_sandbox_the_features_and_the_remedy_are_printed(
     data = json.loads(done.stdout)
     assert done.returncode == 3
     assert (data["well"], data["tier"], data["problem"]) == (False, None, REMEDY)
-    assert data["tiers"]["cgroups"] == REMEDY
+    assert data["tiers"]["cgroups"] in REMEDY
 
 
 def test_a_judge_that_fails_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
