@@ -3,12 +3,12 @@
 The processes of a terminal, all in its own pid namespace but for the first:
 
     bubblewrap
-      sh      pid 1: starts a shell, reports its end, starts the next when told so; the files live as long as it
+      sh      pid 1: starts a shell, reports its end, starts the next when told so; the files live as it does
         bash  its own user, no capabilities, system calls filtered, limited (see `inside/terminal.py`)
 
-There is no controlling terminal: `isatty` holds and Ctrl-C comes as a signal from the host, but nothing in there
-can hang the terminal up, push input into it or read what is typed. Does not know when a command has ended: see
-`shell.py`.
+There is no controlling terminal: `isatty` holds and Ctrl-C comes as a signal from the host, but nothing in
+there can hang the terminal up, push input into it or read what is typed. Does not know when a command has
+ended: see `shell.py`.
 """
 
 import array
@@ -47,7 +47,7 @@ _uids = itertools.chain(range(_first_uid, 65_000), itertools.cycle(range(60_000,
 
 
 class _Spawn(fdspawn):
-    """pexpect on the master side of a terminal whose end comes from elsewhere: the report that the shell ended."""
+    """pexpect on the master side of a terminal; the end of the shell is reported by another descriptor."""
 
     def __init__(self, master: int, control: socket.socket) -> None:
         super().__init__(master, maxread=READ_BYTES, use_poll=True)
@@ -121,7 +121,7 @@ class PtyLine:
             command, fds = terminal_bwrap.command(self._uid, stack)
             return subprocess.Popen(
                 command,
-                stdin=control,
+                stdin=control.fileno(),
                 stdout=output,
                 stderr=slave,
                 pass_fds=fds,
@@ -222,7 +222,7 @@ class PtyLine:
         self._kill(targets, number)
 
     def _kill(self, pids: list[int], number: signal.Signals) -> None:
-        """Signal processes of this terminal, and never one that has got the number of an ended one meanwhile."""
+        """Signal processes of this terminal, never one that has got the number of an ended one meanwhile."""
         ours = _namespace(self._init)
         for pid in pids:
             with contextlib.suppress(OSError):

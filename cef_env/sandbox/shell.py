@@ -92,10 +92,10 @@ class Line(Protocol):
         """Send all of `data`. Raises `ShellEnded`."""
 
     def read(self, timeout_s: float) -> bytes:
-        """What there is, at most `READ_BYTES`; empty at the time-out. Raises `ShellEnded` after the last byte."""
+        """What there is, at most `READ_BYTES`; empty at the time-out. After the last byte: `ShellEnded`."""
 
     def send_signal(self, number: signal.Signals) -> None:
-        """INT and QUIT to the shell and its children, as Ctrl-C does; TERM and KILL to its descendants only."""
+        """INT and QUIT go to the shell and its children, as Ctrl-C does; TERM and KILL not to the shell."""
 
     def make_room(self) -> bool:
         """End all processes but the shell if they leave hardly room for more; whether it did."""
@@ -154,7 +154,7 @@ class Shell:
         return None
 
     def script(self, command: str) -> str:
-        """`command` for bash. Read by `source`, not `eval`, which would announce the process ids of background jobs."""
+        """`command` for bash. Not by `eval`, which would announce the process ids of background jobs."""
         # $? of the last command, which the mark has overwritten.
         status = f"(exit {self._status}); " if self._status else ""
         text = quoted(command.encode("utf-8", "surrogateescape"))
@@ -162,9 +162,9 @@ class Shell:
 
     def mark(self, key: str, number: int) -> bytes:
         """The line that makes the shell print a mark; cut in two there, so that it is not one itself."""
-        # To descriptor 0, which is the terminal whatever became of stdout; all else that a trap prints is lost.
+        # To descriptor 0, which is the terminal whatever became of stdout. What traps print here is lost.
         start, end = key[:8], key[8:]
-        values = f"$? \"${{PWD:0:4096}}\" {start} {end}"
+        values = f'$? "${{PWD:0:4096}}" {start} {end}'
         show = f"\\builtin printf '%s%s{number}:%d:%s:%s%s' {start} {end} {values} >&0"
         return f"{{ {show}; {self.line.preamble} {_RESET}; }} >/dev/null 2>&1\n".encode()
 

@@ -1,8 +1,8 @@
 """The bubblewrap command line of a terminal, and what its shells are told: the system's tools, read-only.
 
 Unlike a box (see `bwrap.py`) a terminal has the host's commands and compilers and its own /proc. It has no
-network, no third-party Python packages (problems and their hidden tests may be among them), none of the host's
-other files. Does not start anything: see `pty_line.py`.
+network, no third-party Python packages (problems and their hidden tests may be among them), none of the
+host's other files. Does not start anything: see `pty_line.py`.
 """
 
 import contextlib
@@ -26,8 +26,8 @@ DEVICES = ("null", "zero", "full", "random", "urandom")
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "libexec", "include", "share")
 _LOCAL = ("bin", "sbin", "lib", "include")
 _CONFIGURATION = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "nsswitch.conf", "terminfo")
-# Stdin is the socket to the host. Numbers above 9 would not do: some shells know no such descriptors. What pid 1
-# has to say itself ("Killed") is not part of any command's output.
+# Stdin is the socket to the host: some shells know no descriptors above 9. What pid 1 has to say itself
+# ("Killed") is not part of any command's output.
 _INIT = """
 trap : HUP INT QUIT TERM
 exec 3>&2 2>/dev/null
@@ -92,7 +92,9 @@ def _fixed_arguments(user_namespace: bool) -> tuple[str, ...]:
     arguments += ["--hostname", "box", "--clearenv"]
     if user_namespace:
         arguments += ["--unshare-user"]
-    capabilities = ["SYS_ADMIN"] if user_namespace else ["SYS_ADMIN", "SETUID", "SETGID", "CHOWN", "DAC_OVERRIDE"]
+    capabilities = (
+        ["SYS_ADMIN"] if user_namespace else ["SYS_ADMIN", "SETUID", "SETGID", "CHOWN", "DAC_OVERRIDE"]
+    )
     for name in capabilities:
         arguments += ["--cap-add", f"CAP_{name}"]
     links, bound = _system()

@@ -1,14 +1,14 @@
 """The first process of a terminal's shell: lays out the files, confines itself, becomes bash.
 
-Runs *inside* bubblewrap as `python -S -s -P -B -c "from inside import terminal; terminal.main()"`, started anew
-for every shell by the terminal's pid 1, which is a shell loop (see `pty_line.py`). Stdin is the socket to the
-host, stdout the terminal for writing only, stderr the terminal.
+Runs *inside* bubblewrap as `python -S -s -P -B -c "from inside import terminal; terminal.main()"`, started
+anew for every shell by the terminal's pid 1, which is a shell loop (see `pty_line.py`). Stdin is the socket
+to the host, stdout the terminal for writing only, stderr the terminal.
 
 Every millisecond here is waited for at the start of every terminal: it imports little, and takes modules of C
 where the standard library wraps them in larger ones.
 """
 
-import _signal
+import _signal  # type: ignore[import-not-found]
 import _socket
 import marshal
 import os
@@ -112,7 +112,7 @@ def unreadable_copy(path: str) -> int:
         with open(path, "rb") as source:
             size = os.fstat(source.fileno()).st_size
             while size > os.fstat(fd).st_size:
-                os.sendfile(fd, source.fileno(), None, size)  # type: ignore[arg-type]
+                os.sendfile(fd, source.fileno(), None, size)
         os.fchmod(fd, 0o111)
     except OSError:
         return -1
