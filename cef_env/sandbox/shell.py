@@ -19,8 +19,8 @@ START_TIMEOUT_S = 30.0
 COMMAND_BYTES = 16 << 20
 """The longest command that is sent."""
 PIECE_BYTES = 1000
-"""Of a command on one line, where each may take four: the kernel loses what lines of a terminal in its canonical
-mode hold beyond 4095."""
+"""Of a command on one line, where each may take four: what lines of a terminal in its canonical mode hold
+beyond 4095 is lost."""
 READ_BYTES = 1 << 16
 _MARK_BYTES = 1 << 15
 """More than any mark is long; a mark that does not end within is the program's own text."""
