@@ -52,6 +52,15 @@ def read_json(path: Path, remedy: str) -> Any:
         raise UserError(f"{path} is not JSON; {remedy}") from error
 
 
+def cache_folder(name: str) -> Path:
+    """A folder of the user's cache: `$XDG_CACHE_HOME/cef-env/NAME`, by default under `~/.cache`.
+
+    It may not exist and may not be writable: a cache only saves time.
+    """
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(root) / "cef-env" / name
+
+
 def folder_atomic(path: Path, fill: Callable[[Path], object]) -> None:
     """Makes directory `path` by `fill(temporary directory)`; it has its name only when complete."""
     temporary = path.with_name(f".{path.name}.tmp")
