@@ -30,9 +30,9 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     original = Box.load
 
-    def load(box: Box, program: str, limits: Limits) -> str | None:
+    def load(box: Box, program: str, limits: Limits, function: str | None = None) -> str | None:
         seen.append(program)
-        return original(box, program, limits)
+        return original(box, program, limits, function)
 
     monkeypatch.setattr(Box, "load", load)
     return seen
@@ -155,7 +155,8 @@ def test_cache_is_shared_by_processes_that_get_killed(tmp_path: Path) -> None:
 
 
 def zygote_of(box: Box) -> int:
-    children = Path(f"/proc/{box.zygote.process.pid}/task/{box.zygote.process.pid}/children").read_text().split()
+    pid = box.zygote.process.pid
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return int(children[0])
 
 
