@@ -161,6 +161,7 @@ def problems_check(
     source: Source,
     skip_bad: SkipBad = False,
     sandbox: Annotated[str, typer.Option(help="auto, or the name of an isolation tier.")] = "auto",
+    cache: Annotated[Path | None, typer.Option(help="Keeps results here; continues after a kill.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Judges the labelled programs of a source: expected against got, and limits that do not hold here."""
@@ -169,7 +170,10 @@ def problems_check(
     from cef_env.ui import Reporter
 
     problems = open_source(source, skip_bad)
-    with Judge(sandbox=sandbox) as judge, Reporter(errors).bar("check", max(1, len(problems))) as progress:
+    with (
+        Judge(sandbox=sandbox, cache=cache) as judge,
+        Reporter(errors).bar("check", max(1, len(problems))) as progress,
+    ):
         result = check(problems, judge, len(problems), progress)
     if as_json:
         print_json({**result.to_json(), "tier": str(judge.tier), "skipped": problems.skipped})

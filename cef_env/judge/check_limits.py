@@ -69,6 +69,7 @@ class Check:
     programs: list[Checked] = field(default_factory=list)
     limits: list[Limit] = field(default_factory=list)
     without_programs: int = 0
+    """Problems that carry none, or that cannot be judged."""
 
     @property
     def confusion(self) -> Counter[tuple[str, str]]:
@@ -99,7 +100,7 @@ def check(
     found = Check()
     with ThreadPoolExecutor(judge.workers, thread_name_prefix="cef-check") as threads:
         for done, problem in enumerate(problems, 1):
-            if problem.submissions:
+            if problem.submissions and not problem.interactive:
                 work = threads.map(lambda s, p=problem: _check_program(p, s, judge), problem.submissions)
                 results = [replace(one, position=position) for position, one in enumerate(work)]
                 found.programs += results
@@ -152,12 +153,8 @@ def _limit(problem: Problem, results: list[Checked], judge: Judge, threads: Thre
         one.slowest_s for one in results if one.expected == ("correct",) and one.got == Outcome.CORRECT
     ]
     longer = replace(problem, time_limit_s=problem.time_limit_s * TIMEOUT_FACTOR)
-    late = [
-        submission
-        for submission, one in zip(problem.submissions, results)
-        if _must_time_out(submission) and one.agrees
-    ]
-    still = list(threads.map(lambda submission: _times_out(longer, submission, judge), late))
+    late = [(s, one) for s, one in zip(problem.submissions, results) if _must_time_out(s)]
+    still = list(threads.map(lambda pair: pair[1].agrees and _times_out(longer, pair[0], judge), late))
     return Limit(problem.id, problem.time_limit_s, max(accepted, default=None), all(still) if still else None)
 
 
@@ -170,7 +167,12 @@ def _must_time_out(submission: Submission) -> bool:
 def _times_out(problem: Problem, submission: Submission, judge: Judge) -> bool:
     """A judge fault counts as no: the limit cannot be trusted."""
     try:
-        result = judge.run(problem, submission.program, language=submission.language)
+        result = judge.run(
+            problem,
+            submission.program,
+            exhaustive=_needs_every_test(submission),
+            language=submission.language,
+        )
     except JudgeError:
         return False
-    return result.failed is not None and result.failed.verdict is Verdict.TIME_LIMIT
+    return any(test.verdict is Verdict.TIME_LIMIT for test in result.tests)

@@ -55,11 +55,14 @@ def labelled_programs(files: PackageFiles, notes: Counter[str]) -> list[Submissi
         language, text = code
         rule = _combined(_rule_of_folder(settings, folder), matching)
         permitted, required = ((), ()) if rule is None else rule
+        outcomes = _outcomes(permitted, required)
+        if set(permitted) <= set(required):
+            required = ()  # whatever is permitted is enough
         found.append(
             Submission(
                 folder,
                 text,
-                _outcomes(permitted, required),
+                outcomes,
                 language,
                 tuple(verdict for name in permitted for verdict in VERDICTS[name]),
                 tuple(verdict for name in required for verdict in VERDICTS[name]),

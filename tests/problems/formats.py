@@ -122,7 +122,8 @@ def apps(id_: int = 7, **changes: Any) -> dict[str, Any]:
 
 def taco(**changes: Any) -> dict[str, Any]:
     """A row of TACO: every field is a text."""
-    fields = {name: "" for name in ("raw_tags", "source", "tags", "skill_types", "url", "date", "picture_num")}
+    names = ("raw_tags", "source", "tags", "skill_types", "url", "date", "picture_num")
+    fields = dict.fromkeys(names, "")
     return (
         fields
         | {
