@@ -4,10 +4,10 @@
     messages(problem, "livecodebench")      the form of LiveCodeBench: system, question, format, answer
     messages(problem, "my_prompt.j2")       a jinja2 template of your own
 
-A template is given `problem` (a `Problem`: tests and programs are not to be shown), `samples` (the tests that
-are), `starter` (code to complete, or None) and `instruction`. What it renders is the user message, and
-`{% set system = "..." %}` adds a system message. The forms follow LiveCodeBench's in structure, not in wording. Does not run models and does not read answers
-(`text.py`).
+A template is given `problem` (a `Problem`: its tests and programs are not to be shown), `samples` (the tests
+that are), `starter` (code to complete, or None) and `instruction`. What it renders is the user message, and
+`{% set system = "..." %}` adds a system message. The form of LiveCodeBench is followed in structure, not in
+wording. Does not run models and does not read answers (`text.py`).
 """
 
 from functools import lru_cache
@@ -22,12 +22,12 @@ Message = dict[str, str]
 PROMPTS = ("plain", "livecodebench")
 
 _SYSTEM = (
-    "You are a skilled Python programmer. Given the description of a problem, you write a correct and efficient "
-    "Python program for it that passes all tests."
+    "You are a skilled Python programmer. Given the description of a problem, you write a correct and "
+    "efficient Python program for it that passes all tests."
 )
 _STDIN_FORMAT = (
-    "The program reads its input from stdin and writes its answer to stdout. Do not run it on the samples. Put "
-    "it between the delimiters below; what they hold is executed as it stands."
+    "The program reads its input from stdin and writes its answer to stdout. Do not run it on the samples. "
+    "Put it between the delimiters below; what they hold is executed as it stands."
 )
 _STARTER_FORMAT = "Complete the starter code below, and put the complete code between the delimiters."
 

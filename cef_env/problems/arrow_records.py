@@ -5,6 +5,7 @@ memory, so that a row is found at once. In a Parquet file a row is found by read
 going on to the next row costs nothing again.
 """
 
+import mmap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,11 @@ import pyarrow.parquet as pq
 from cef_env.errors import UserError
 from cef_env.problems.fields import first_line
 from cef_env.problems.records import BATCH_BYTES, LocalFile, Scanned
+
+READ_BYTES = 1 << 20
+"""Column chunks are read in pieces of this size, not whole: one can hold gigabytes."""
+RESIDENT_BYTES = 128 << 20
+"""A mapped file's pages are given back after about so many bytes of records, so that they do not add up."""
 
 Batches = Iterator[tuple[int, "pa.RecordBatch"]]
 """(number of the first row, rows)."""
@@ -33,7 +39,7 @@ class ParquetRows(LocalFile):
 
     def _open(self) -> pq.ParquetFile:
         try:
-            return pq.ParquetFile(self.path, memory_map=True, pre_buffer=False)
+            return pq.ParquetFile(self.path, buffer_size=READ_BYTES, pre_buffer=False)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise UserError(f"{self.path}: not a Parquet file ({first_line(error)})") from error
 
@@ -93,29 +99,36 @@ class ParquetRows(LocalFile):
 class ArrowRows(LocalFile):
     """An Arrow file, of the stream or the file format."""
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def _batches(self) -> Iterator[tuple[mmap.mmap, pa.RecordBatch]]:
         try:
-            source = pa.memory_map(str(self.path))
+            with self.path.open("rb") as file:
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            buffer = pa.py_buffer(mapped)
             try:
-                yield from pa.ipc.open_stream(source)
+                batches = iter(pa.ipc.open_stream(buffer))
             except pa.ArrowInvalid:
-                source.seek(0)
-                reader = pa.ipc.open_file(source)
-                for position in range(reader.num_record_batches):
-                    yield reader.get_batch(position)
+                reader = pa.ipc.open_file(buffer)
+                batches = map(reader.get_batch, range(reader.num_record_batches))
+            for batch in batches:
+                yield mapped, batch
         except (pa.ArrowException, OSError, ValueError) as error:
             raise UserError(f"{self.path}: not an Arrow file ({first_line(error)})") from error
 
     def scan(self) -> Iterator[Scanned]:
-        row = 0
-        for batch in self._batches():
+        row = passed = released = 0
+        for mapped, batch in self._batches():
             for position in range(batch.num_rows):
-                yield row, row + 1, batch.slice(position, 1).to_pylist()[0], 0
+                record = batch.slice(position, 1)
+                yield row, row + 1, record.to_pylist()[0], passed
                 row += 1
+                passed += record.nbytes
+                if passed - released > RESIDENT_BYTES:
+                    released = passed
+                    mapped.madvise(mmap.MADV_DONTNEED)
 
     def fetch(self, start: int, number: int) -> dict[str, Any]:
         first = 0
-        for batch in self._batches():
+        for _, batch in self._batches():
             if start < first + batch.num_rows:
                 return batch.slice(start - first, 1).to_pylist()[0]
             first += batch.num_rows

@@ -88,10 +88,10 @@ def _local(source: str, scheme: str, rest: str, skip_bad: bool, progress: Progre
 
         return collection.collect(source, packages(source, path), ICPC, selection, skip_bad, progress)
     files = collection.data_files(source, path, options)
-    if release := options.get("release"):
+    if "release" in options:
         from cef_env.problems.lcb import release_files
 
-        files = release_files(source, files, release)
+        files = release_files(source, files, options["release"])
     remedy = "choose one split with ?split=..., or remove one" if len(files) > 1 else "remove one"
     form = _record_format(scheme)
     return collection.collect(source, files, form, selection, skip_bad, progress, remedy)

@@ -53,7 +53,14 @@ def lcb_functional(id_: str = "3001") -> dict[str, Any]:
     )
 
 
-CHECKER = '#include "testlib.h"\nint main(int c, char** v) { registerTestlibCmd(c, v); quitf(_ok, "fine"); }\n'
+CHECKER = """\
+#include "testlib.h"
+int main(int argc, char** argv) {
+    registerTestlibCmd(argc, argv);
+    if (ouf.readLong() != ans.readLong()) quitf(_wa, "differs");
+    quitf(_ok, "fine");
+}
+"""
 DOUBLE_PY = "print(2 * int(input()))\n"
 DOUBLE_CPP = "#include <iostream>\nint main() { long long n; std::cin >> n; std::cout << 2 * n << '\\n'; }\n"
 WRONG_PY = "print(3 * int(input()))\n"
