@@ -139,7 +139,7 @@ def _agrees(submission: Submission, result: JudgeResult) -> bool | None:
     """By the verdicts that the source names, else by the outcome."""
     if submission.permitted or submission.required:
         if result.compile_error is not None:
-            return Verdict.RUNTIME_ERROR in submission.required
+            return False
         verdicts = {test.verdict for test in result.tests}
         permitted = set(submission.permitted) or set(Verdict)
         return verdicts <= permitted and (

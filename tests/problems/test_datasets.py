@@ -8,8 +8,7 @@ import pytest
 
 from cef_env.errors import UserError
 from cef_env.problems import Problem, TestCase, load
-
-from .formats import (
+from tests.problems.formats import (
     CHECKER,
     DOUBLE_CPP,
     DOUBLE_PY,

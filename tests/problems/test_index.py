@@ -11,8 +11,16 @@ import pytest
 from cef_env.errors import UserError
 from cef_env.problems import load, records
 from cef_env.problems.index import BrokenRecordError
-
-from .formats import apps, codecontests, codecontests_plus, lcb, taco, write_arrow, write_lines, write_parquet
+from tests.problems.formats import (
+    apps,
+    codecontests,
+    codecontests_plus,
+    lcb,
+    taco,
+    write_arrow,
+    write_lines,
+    write_parquet,
+)
 
 KINDS = {
     "lcb": (lcb, "test.jsonl", write_lines),

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from cef_env.errors import UserError
 from cef_env.problems import TestCase, lcb, load
-
-from .formats import lcb as record
-from .formats import lcb_functional, packed, stdin_tests, write_lines
+from tests.problems.formats import lcb as record
+from tests.problems.formats import lcb_functional, packed, stdin_tests, write_lines
 
 
 def test_public_and_private_tests_in_both_packings(tmp_path: Path) -> None:
