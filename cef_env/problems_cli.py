@@ -208,10 +208,9 @@ def show_check(result: "Check") -> None:
             table.add_row(*(escape(plain(cell)) for cell in cells))
         console.print(table)
     _show_limits(result)
-    judged = len(result.limits)
     console.print(
-        f"{judged} problems with programs, {result.without_programs} without; "
-        f"{len(result.programs)} programs, {len(result.disagreements)} not as labelled"
+        f"problems with programs: {len(result.limits)}, without: {result.without_programs}; "
+        f"programs: {len(result.programs)}, not as labelled: {len(result.disagreements)}"
     )
 
 

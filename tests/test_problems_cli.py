@@ -54,14 +54,8 @@ def test_list(cef, source: str) -> None:
 def test_show(cef, source: str) -> None:
     status, out, _ = cef("show", source, "b")
     assert status == 0
-    for part in (
-        formats.STATEMENT,
-        "class Solution:",
-        "time limit 6 s CPU",
-        "checker json",
-        "function total",
-        "levels 1",
-    ):
+    parts = ("class Solution:", "time limit 6 s CPU", "checker json", "function total", "levels 1")
+    for part in (formats.STATEMENT, *parts):
         assert part in out
     assert json.loads(cef("show", source, "b", "--json")[1])["function"] == "total"
 
@@ -78,9 +72,7 @@ def test_what_a_source_holds_does_not_steer_the_terminal(cef, tmp_path: Path) ->
 def test_stats(cef, source: str) -> None:
     stats = json.loads(cef("stats", source, "--json")[1])
     assert (stats["problems"], stats["tests"], stats["skipped"]) == (2, 5, {"interactive": 1})
-    levels = [
-        (level["k"], level["tests"], level["have_reward"], level["distinguish"]) for level in stats["levels"]
-    ]
+    levels = [(x["k"], x["tests"], x["have_reward"], x["distinguish"]) for x in stats["levels"]]
     assert levels == [(1, 3, 2, 2), (2, 2, 2, 0)] + [(k, 0, 2, 0) for k in range(3, 8)]
     status, out, _ = cef("stats", source)
     assert status == 0
@@ -97,9 +89,8 @@ def test_stats_count_as_the_problems_themselves_do(cef) -> None:
         subsets = [(problem.coverage(k), problem.coverage(k + 1)) for problem in problems]
         assert level["have_reward"] == sum(bool(small) for small, _ in subsets)
         assert level["distinguish"] == sum(bool(small) and small != large for small, large in subsets)
-        assert level["tests"] == sum(
-            len(p.coverage(k)) - (len(p.coverage(k - 1)) if k > 1 else 0) for p in problems
-        )
+        below = sum(len(problem.coverage(k - 1)) for problem in problems) if k > 1 else 0
+        assert level["tests"] == sum(len(small) for small, _ in subsets) - below
 
 
 def test_check(cef, tmp_path: Path) -> None:
@@ -108,14 +99,7 @@ def test_check(cef, tmp_path: Path) -> None:
     status, out, err = cef("check", "icpc:p")
     assert status == 0
     assert "left out: 1 x submissions in .java" in err
-    for part in (
-        "expected",
-        "2 of 3",
-        "disagreements",
-        "accepted #3 (python)",
-        "1 not as labelled",
-        "1 hold here",
-    ):
+    for part in ("expected", "2 of 3", "disagreements", "accepted", "not as labelled: 1", "1 hold here"):
         assert part in out
     result = json.loads(cef("check", "icpc:p", "--json", "--cache", "judge.sqlite")[1])
     assert ["correct", "correctness_failure", 1] in result["confusion"]
