@@ -16,8 +16,8 @@ from cef_env.errors import JudgeError, UserError
 from cef_env.judge import Judge, JudgeResult, Outcome
 from cef_env.judge.judge import BOXES_PER_CORE
 from cef_env.sandbox.box import Box
-from cef_env.sandbox.types import Execution, Limits
 from cef_env.sandbox.cgroups import PREFIX, find_parent, sweep
+from cef_env.sandbox.types import Execution, Limits
 from tests.judge.helpers import make_problem
 
 PROBLEM = make_problem(("1", "1"), ("22", "22"))
@@ -155,7 +155,9 @@ def test_cache_is_shared_by_processes_that_get_killed(tmp_path: Path) -> None:
 
 
 def zygote_of(box: Box) -> int:
-    children = Path(f"/proc/{box.zygote.process.pid}/task/{box.zygote.process.pid}/children").read_text().split()
+    children = (
+        Path(f"/proc/{box.zygote.process.pid}/task/{box.zygote.process.pid}/children").read_text().split()
+    )
     return int(children[0])
 
 

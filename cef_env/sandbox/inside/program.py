@@ -9,12 +9,11 @@ confine anything: `confine.py` has done that before.
 import atexit
 import contextlib
 import io
+import os
 import sys
 import threading
 from types import CodeType
 from typing import Any
-
-from . import protocol
 
 
 def execute(code: CodeType, arguments: list[str], function: str | None = None) -> int:
@@ -30,9 +29,10 @@ def execute(code: CodeType, arguments: list[str], function: str | None = None) -
     stdio.stderr = stdio.__stderr__ = text_stream(2, "w")
     sys.argv[:] = ["main.py", *arguments]
     sys.orig_argv[:] = [sys.executable, "main.py", *arguments]
-    sys.path.insert(0, protocol.WORK)
+    folder = os.getcwd()
+    sys.path.insert(0, folder)
     main: Any = type(sys)("__main__")
-    main.__file__ = f"{protocol.WORK}/main.py"
+    main.__file__ = f"{folder}/main.py"
     main.__builtins__ = sys.modules["builtins"]
     sys.modules["__main__"] = main
     status = 0
