@@ -1,6 +1,7 @@
 """Programs x tests -> verdicts -> outcome and R_k for every k."""
 
 from cef_env.judge.judge import Judge
+from cef_env.judge.languages import Language
 from cef_env.judge.shared import shared_judge
 from cef_env.judge.types import FormatErrorCause, JudgeResult, Outcome, TestResult, Verdict, classify
 
@@ -8,6 +9,7 @@ __all__ = [
     "FormatErrorCause",
     "Judge",
     "JudgeResult",
+    "Language",
     "Outcome",
     "TestResult",
     "Verdict",

@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from cef_env.errors import UserError
 from cef_env.sandbox.box import Box
 from cef_env.sandbox.tiers import Plan
+from cef_env.sandbox.types import Contents
 
 
 class BoxPool:
-    """At most `size` boxes; `box()` lends one and waits while all are lent."""
+    """At most `size` boxes with the same contents; `box()` lends one and waits while all are lent."""
 
-    def __init__(self, plan: Plan, size: int) -> None:
+    def __init__(self, plan: Plan, size: int, contents: Contents) -> None:
         self.plan = plan
+        self.contents = contents
         self.size = size
         self._free = threading.Semaphore(size)
         self._lock = threading.Lock()
@@ -40,7 +42,7 @@ class BoxPool:
                 box.close()
                 box = None
             if box is None:
-                box = Box(self.plan)
+                box = Box(self.plan, self.contents)
             try:
                 yield box
             except BaseException:

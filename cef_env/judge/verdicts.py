@@ -10,6 +10,7 @@ from cef_env.judge.types import TestResult, Verdict
 from cef_env.sandbox.types import Execution, Limits, Stop
 
 DETAIL_CHARACTERS = 200
+BAD_ALLOC = b"terminate called after throwing an instance of 'std::bad_alloc'"
 
 
 def decide(
@@ -18,8 +19,8 @@ def decide(
     """The verdict on one execution; the first rule that applies decides.
 
     Memory comes before time because a program that thrashes at its memory limit also runs late. A program
-    that ends with an uncaught `MemoryError` (non-zero status, and the last line on stderr names it) asked
-    for more memory than it was given: MEMORY_LIMIT, not RUNTIME_ERROR.
+    that ends with an uncaught `MemoryError` (non-zero status, and the last line on stderr names it) or
+    `std::bad_alloc` asked for more memory than it was given: MEMORY_LIMIT, not RUNTIME_ERROR.
     """
     verdict, detail = _decide(execution, limits, expected, checker)
     return TestResult(
@@ -47,11 +48,12 @@ def _decide(execution: Execution, limits: Limits, expected: bytes, checker: Chec
         if name in ("MemoryError", "_ArrayMemoryError"):
             return Verdict.MEMORY_LIMIT, complaint
         return Verdict.RUNTIME_ERROR, complaint or f"exit status {execution.status}"
+    if execution.status == -signal.SIGABRT and BAD_ALLOC in execution.stderr:
+        return Verdict.MEMORY_LIMIT, "std::bad_alloc"
     if execution.status < 0:
         return Verdict.RUNTIME_ERROR, f"killed by {_signal_name(-execution.status)}"
-    if not checker(execution.stdout, expected):
-        return Verdict.WRONG_ANSWER, _first_difference(execution.stdout, expected)
-    return Verdict.ACCEPTED, ""
+    difference = checker(execution.stdout, expected)
+    return (Verdict.ACCEPTED, "") if difference is None else (Verdict.WRONG_ANSWER, difference)
 
 
 def _last_line(stderr: bytes) -> str:
@@ -64,17 +66,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _first_difference(printed: bytes, expected: bytes) -> str:
-    """One line that says where two outputs part, by token."""
-    ours, theirs = printed.split(), expected.split()
-    for position, (got, wanted) in enumerate(zip(ours, theirs), start=1):
-        if got != wanted:
-            return f"token {position}: printed {_short(got)}, expected {_short(wanted)}"
-    return f"printed {len(ours)} tokens, expected {len(theirs)}"
-
-
-def _short(token: bytes) -> str:
-    text = token[:40].decode("utf-8", "backslashreplace")
-    return repr(text + ("..." if len(token) > 40 else ""))

@@ -2,6 +2,15 @@
 
 from cef_env.problems.problem_set import ProblemSet
 from cef_env.problems.sources import load
-from cef_env.problems.types import Coverage, Problem, Submission, TestCase, parse_coverage
+from cef_env.problems.types import CheckerProgram, Coverage, Problem, Submission, TestCase, parse_coverage
 
-__all__ = ["Coverage", "Problem", "ProblemSet", "Submission", "TestCase", "load", "parse_coverage"]
+__all__ = [
+    "CheckerProgram",
+    "Coverage",
+    "Problem",
+    "ProblemSet",
+    "Submission",
+    "TestCase",
+    "load",
+    "parse_coverage",
+]

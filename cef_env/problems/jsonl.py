@@ -15,7 +15,7 @@ from typing import Any
 
 from cef_env.errors import UserError
 from cef_env.problems.problem_set import ProblemSet
-from cef_env.problems.types import Problem, Submission, TestCase
+from cef_env.problems.types import CheckerProgram, Problem, Submission, TestCase
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "id": (str,),
@@ -30,8 +30,17 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "source": (str, type(None)),
     "starter_code": (str, type(None)),
     "submissions": (list,),
+    "checker_program": (dict, type(None)),
+    "function": (str, type(None)),
+    "interactive": (bool,),
 }
 _TEST_TYPES: dict[str, tuple[type, ...]] = {"input": (str,), "output": (str,), "sample": (bool,)}
+_CHECKER_TYPES: dict[str, tuple[type, ...]] = {
+    "style": (str,),
+    "source": (str,),
+    "language": (str,),
+    "arguments": (list,),
+}
 _SUBMISSION_TYPES: dict[str, tuple[type, ...]] = {"kind": (str,), "program": (str,), "expected": (list,)}
 
 
@@ -104,8 +113,11 @@ def _parse(line: bytes, path: Path, number: int) -> Problem:
     where = f"{path}:{number}"
     try:
         data = json.loads(line)
+    except RecursionError as error:
+        raise UserError(f"{where}: not a problem: JSON nested too deeply") from error
     except ValueError as error:
-        raise UserError(f"{where}: not JSON ({error})") from error
+        reason = str(error).partition(";")[0]  # of a huge integer: without the advice to a programmer
+        raise UserError(f"{where}: not JSON ({reason})") from error
     data = _checked(data, _TYPES, Problem, where, "")
     for position, test in enumerate(data["tests"]):
         data["tests"][position] = TestCase(
@@ -119,8 +131,12 @@ def _parse(line: bytes, path: Path, number: int) -> Problem:
     data["tags"] = _strings(data.get("tags", []), where, "tags")
     data["tests"] = tuple(data["tests"])
     data["submissions"] = tuple(data.get("submissions", ()))
+    checker = data.pop("checker_program", None)
+    if checker is not None:
+        checker = _checked(checker, _CHECKER_TYPES, CheckerProgram, where, "checker_program.")
+        checker["arguments"] = _strings(checker.get("arguments", []), where, "checker_program.arguments")
     try:
-        return Problem(**data)
+        return Problem(**data, checker_program=None if checker is None else CheckerProgram(**checker))
     except UserError as error:
         raise UserError(f"{where}: {error}") from error
 

@@ -4,11 +4,18 @@ Does not load or generate problems (see `cef_env.problems.sources`) and does not
 """
 
 import hashlib
+import keyword
 import math
+import unicodedata
 from dataclasses import dataclass
 from functools import cached_property
 
 from cef_env.errors import UserError
+
+MAX_TIME_LIMIT_S = 3600.0
+MAX_MEMORY_LIMIT_MB = 1 << 20
+CHECKER_STYLES = ("testlib", "icpc")
+CHECKER_LANGUAGES = ("cpp17", "cpp20", "python")
 
 Coverage = int | None
 """`k`: the tests with fewer than 10^k characters of input; `None`: all tests."""
@@ -35,7 +42,8 @@ class TestCase:
     __test__ = False  # pytest: this is not a test class
 
     input: str
-    """Standard input of the program."""
+    """Standard input of the program. U+DC80 to U+DCFF stand for the bytes 0x80 to 0xFF where the input is not
+    UTF-8, as in Python's `surrogateescape`; other lone surrogates are refused."""
     output: str
     """Expected standard output; never enters a sandbox."""
     sample: bool = False
@@ -45,6 +53,33 @@ class TestCase:
     def length(self) -> int:
         """Number of characters of the input (DESIGN: test length)."""
         return len(self.input)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckerProgram:
+    """A program that decides whether an output is right, for problems with many right answers.
+
+    It runs in a sandbox of its own; see `cef_env.judge.custom_checker` for what it is given.
+    """
+
+    style: str
+    """`testlib` (Codeforces: input, output, answer; exit status 0 accepts) or `icpc` (42 accepts)."""
+    source: str
+    language: str = "cpp17"
+    """`cpp17`, `cpp20` or `python`."""
+    arguments: tuple[str, ...] = ()
+    """Of the command line, after those of the style."""
+
+    def __post_init__(self) -> None:
+        for name, choices in (("style", CHECKER_STYLES), ("language", CHECKER_LANGUAGES)):
+            if getattr(self, name) not in choices:
+                raise UserError(f"checker program: {name}={getattr(self, name)!r}: use {', '.join(choices)}")
+        if not isinstance(self.source, str) or not self.source.strip():
+            raise UserError("checker program: field source must be the text of a program")
+        object.__setattr__(self, "arguments", tuple(self.arguments))
+        for argument in self.arguments:
+            if not isinstance(argument, str) or "\0" in argument or not _is_text(argument):
+                raise UserError(f"checker program: argument {argument!r} must be text without NUL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +107,9 @@ class Problem:
     """CPU seconds per test."""
     memory_limit_mb: int = 256
     """MiB per test."""
-    checker: str = "tokens"
-    """How outputs are compared; the names are those of `cef_env.judge.checkers`."""
+    checker: str = ""
+    """How outputs are compared: a spec of `cef_env.judge.checkers`. Left empty it becomes the style of the
+    checker program if there is one, `json` for a function and `tokens` for any other problem."""
     difficulty: str | None = None
     tags: tuple[str, ...] = ()
     source: str | None = None
@@ -81,17 +117,79 @@ class Problem:
     submissions: tuple[Submission, ...] = ()
     """Programs with a known outcome that the source carries; never shown to a solver."""
 
+    checker_program: CheckerProgram | None = None
+    """Decides in place of a built-in checker."""
+    function: str | None = None
+    """Solutions are no programs that read and print, but a method of `class Solution` (or a function) of this
+    name. A test's input holds one JSON value a line, an argument each; its output is one JSON value."""
+    interactive: bool = False
+    """Solutions talk with a program of the judge. Such problems can be kept but not yet judged."""
+
     def __post_init__(self) -> None:
-        if not self.tests:
-            raise UserError(f"problem {self.id!r}: field tests is empty; a problem needs at least one test")
-        if not self.time_limit_s > 0 or not math.isfinite(self.time_limit_s):
-            raise UserError(
-                f"problem {self.id!r}: time_limit_s={self.time_limit_s!r} must be positive seconds"
-            )
-        if self.memory_limit_mb <= 0:
-            raise UserError(f"problem {self.id!r}: memory_limit_mb={self.memory_limit_mb!r} must be positive")
+        self._check_id()
+        self._check_tests()
+        self._check_limits()
+        self._check_function()
+        program = self.checker_program
+        if program is not None and not isinstance(program, CheckerProgram):
+            kind = type(program).__name__
+            raise self._error(f"checker_program must be a CheckerProgram, not {kind}")
+        if not isinstance(self.checker, str):
+            raise self._error(f"checker={self.checker!r} must be the name of a checker")
+        if program is not None and self.checker not in ("", program.style):
+            raise self._error(f"checker={self.checker!r} and checker_program exclude each other; drop one")
+        default = program.style if program else "json" if self.function is not None else "tokens"
+        object.__setattr__(self, "checker", self.checker or default)
         object.__setattr__(self, "tests", tuple(sorted(self.tests, key=lambda test: test.length)))
         object.__setattr__(self, "tags", tuple(self.tags))
+
+    def _error(self, message: str) -> UserError:
+        return UserError(f"problem {self.id!r}: {message}")
+
+    def _check_id(self) -> None:
+        """Ids are printed, are part of file names and of command lines."""
+        if not isinstance(self.id, str) or not self.id:
+            raise UserError(f"problem id {self.id!r} must be text with at least one character")
+        for character in self.id:
+            if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp"):
+                raise self._error(f"the id holds {character!r}; use no control characters or line breaks")
+
+    def _check_tests(self) -> None:
+        if not isinstance(self.tests, tuple | list):
+            raise self._error(f"field tests must be a tuple of TestCase, not {type(self.tests).__name__}")
+        if not self.tests:
+            raise self._error("field tests is empty; a problem needs at least one test")
+        for position, test in enumerate(self.tests):
+            if not isinstance(test, TestCase):
+                raise self._error(f"tests[{position}] must be a TestCase, not {type(test).__name__}")
+            for name, text in (("input", test.input), ("output", test.output)):
+                if not isinstance(text, str):
+                    kind = type(text).__name__
+                    raise self._error(f"field tests[{position}].{name} must be text (str), not {kind}")
+                if not _is_text(text):
+                    raise self._error(
+                        f"field tests[{position}].{name} holds a lone surrogate that no bytes stand for; "
+                        "only U+DC80 to U+DCFF do"
+                    )
+
+    def _check_limits(self) -> None:
+        seconds, mib = self.time_limit_s, self.memory_limit_mb
+        number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        if not number or not 0 < seconds <= MAX_TIME_LIMIT_S:
+            raise self._error(
+                f"time_limit_s={seconds!r} must be positive seconds, up to {MAX_TIME_LIMIT_S:g}"
+            )
+        if not isinstance(mib, int) or isinstance(mib, bool) or not 0 < mib <= MAX_MEMORY_LIMIT_MB:
+            raise self._error(f"memory_limit_mb={mib!r} must be a positive whole number of MiB, up to 1 TiB")
+
+    def _check_function(self) -> None:
+        name = self.function
+        if name is None:
+            return
+        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+            raise self._error(f"function={name!r} must be the name of a method or function")
+        if self.interactive:
+            raise self._error("function and interactive exclude each other; drop one")
 
     def coverage(self, k: Coverage) -> tuple[TestCase, ...]:
         """The tests that coverage `k` asks for, in ascending length (possibly none)."""
@@ -109,8 +207,9 @@ class Problem:
 
     @cached_property
     def tests_hash(self) -> str:
-        """SHA-256 over tests and checker: part of the key of every cached result."""
-        digest = hashlib.sha256(self.checker.encode())
+        """SHA-256 over tests and what checks them: part of the key of every cached result."""
+        checks = (self.checker, self.checker_program, self.function, self.interactive)
+        digest = hashlib.sha256(repr(checks).encode())
         for test in self.tests:
             for text in (test.input, test.output):
                 data = text.encode("utf-8", "surrogatepass")
@@ -122,3 +221,13 @@ class Problem:
 def coverage_level(length: int) -> int:
     """The smallest k >= 1 with `length` < 10^k."""
     return max(1, len(str(length))) if length > 0 else 1
+
+
+def _is_text(text: str) -> bool:
+    """Whether a program can be given this text: as UTF-8, where escaped surrogates are single bytes."""
+    if not text.isascii():
+        try:
+            text.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            return False
+    return True

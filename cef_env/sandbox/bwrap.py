@@ -156,7 +156,7 @@ def box_command(contents: Contents, *, user_namespace: bool) -> list[str]:
     command += ["--tmpfs", "/dev"]
     for name in ("null", "zero", "full", "random", "urandom"):
         command += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
-    command += ["--symlink", "/box/shm", "/dev/shm", "--dir", "/box"]
+    command += ["--symlink", "/box/shm", "/dev/shm", "--symlink", "/box/stdin", "/dev/stdin", "--dir", "/box"]
     if "/tmp" not in parents:  # a Python that lives under /tmp keeps its place
         command += ["--symlink", protocol.WORK, "/tmp"]
     command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]

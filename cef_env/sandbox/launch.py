@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
 
-from cef_env.errors import UserError
 from cef_env.sandbox import bwrap
 from cef_env.sandbox.inside import protocol
 from cef_env.sandbox.landlock import PrivateFolder, box_rules, kept_capability
@@ -122,17 +121,15 @@ class DirectZygote(_ProcessZygote):
     """
 
     def __init__(self, plan: Plan, contents: Contents) -> None:
-        alone = plan.tier is Tier.LANDLOCK_NO_FORK
-        if alone and contents.toolchain:
-            raise UserError(
-                f"tier {plan.tier} cannot compile, for compilers start processes: use Linux 6.12 or newer"
-            )
-        self.seccomp = Mode.ALONE if alone else Mode.LANDLOCK
+        kind = "domains"
+        if plan.tier is Tier.LANDLOCK_NO_FORK:
+            kind = "compilers" if contents.toolchain else "alone"
+        self.seccomp = Mode.ALONE if kind == "alone" else Mode.LANDLOCK
         self._folder = PrivateFolder(contents.packages)
         try:
             rules = box_rules(plan.landlock_abi, contents, INSIDE)
             self.config = {
-                "isolation": "alone" if alone else "domains",
+                "isolation": kind,
                 "work": self._folder.work,
                 "site": [self._folder.site] if contents.packages else [],
                 "keep": kept_capability() if plan.own_user else None,

@@ -44,7 +44,8 @@ class Tier(StrEnum):
       together: while a fork bomb runs in one, programs in others may fail to start threads or processes."""
     LANDLOCK_NO_FORK = "landlock_no_fork"
     """As `landlock`, for kernels from 5.13 on that do not confine signals: programs cannot start processes
-    (threads they can), nor signal any but themselves. There are no compilers: they start processes."""
+    (threads they can), nor signal any but themselves. Compilers can: they are trusted to stay in the group of
+    processes that a limit ends."""
 
 
 @dataclass(frozen=True)

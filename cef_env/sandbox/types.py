@@ -64,7 +64,7 @@ class Execution:
     stdout: bytes
     """At most the output limit plus one byte."""
     stderr: bytes
-    """The last 4 KiB."""
+    """The last 64 KiB."""
     output_exceeded: bool
     files: dict[str, bytes] = field(default_factory=dict)
     """The files asked for, empty where the program left none; each at most the output limit plus one byte."""

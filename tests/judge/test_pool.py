@@ -208,7 +208,7 @@ def test_boxes_that_keep_dying_are_a_judge_error(monkeypatch: pytest.MonkeyPatch
 def test_a_broken_checker_is_a_judge_error(monkeypatch: pytest.MonkeyPatch) -> None:
     from cef_env.judge import checkers
 
-    monkeypatch.setitem(checkers.CHECKERS, "broken", lambda printed, expected: 1 / 0)
+    monkeypatch.setitem(checkers.CHECKERS, "broken", (lambda options: lambda printed, expected: 1 / 0, ()))
     with Judge(workers=1) as judge, pytest.raises(JudgeError, match="checker 'broken' failed on 'p'"):
         judge.run(make_problem(("1", "1"), checker="broken"), ECHO)
 

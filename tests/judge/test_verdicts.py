@@ -123,7 +123,7 @@ def test_checkers(judge: Judge) -> None:
     assert judge.run(make_problem(("x", "a b\n")), spaced).outcome is Outcome.CORRECT
     assert judge.run(make_problem(("x", "a b\n"), checker="lines"), spaced).outcome is not Outcome.CORRECT
     assert judge.run(make_problem(("x", "a   b"), checker="lines"), spaced).outcome is Outcome.CORRECT
-    with pytest.raises(UserError, match="checker='exactly': use lines or tokens"):
+    with pytest.raises(UserError, match="checker='exactly': use floats, json, lines or tokens"):
         judge.run(make_problem(("x", "a"), checker="exactly"), spaced)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cef_env.errors import UserError
-from cef_env.problems import Problem, ProblemSet, TestCase, parse_coverage
+from cef_env.problems import CheckerProgram, Problem, ProblemSet, TestCase, parse_coverage
 from cef_env.problems.types import coverage_level
 
 
@@ -62,6 +62,42 @@ def test_length_counts_characters_not_bytes() -> None:
         ({"time_limit_s": math.nan}, "time_limit_s=nan"),
         ({"time_limit_s": math.inf}, "time_limit_s=inf"),
         ({"memory_limit_mb": 0}, "memory_limit_mb=0"),
+        ({"memory_limit_mb": -5}, "memory_limit_mb=-5"),
+        ({"memory_limit_mb": 256.0}, r"memory_limit_mb=256\.0 must be a positive whole number"),
+        ({"memory_limit_mb": True}, "memory_limit_mb=True"),
+        ({"memory_limit_mb": (1 << 20) + 1}, "up to 1 TiB"),
+        ({"time_limit_s": True}, "time_limit_s=True"),
+        ({"time_limit_s": "1"}, "time_limit_s='1'"),
+        ({"time_limit_s": None}, "time_limit_s=None"),
+        ({"time_limit_s": 1e308}, "up to 3600"),
+        ({"time_limit_s": 10**400}, "up to 3600"),
+        ({"id": ""}, "problem id '' must be text"),
+        ({"id": 7}, "problem id 7 must be text"),
+        ({"id": "a\x1b[31m"}, r"the id holds '\\x1b'"),
+        ({"id": "a\ud800"}, r"the id holds '\\ud800'"),
+        ({"id": "a\u2028"}, "the id holds"),
+        ({"tests": None}, "field tests must be a tuple of TestCase, not NoneType"),
+        ({"tests": [("1", "2")]}, r"problem 'p': tests\[0\] must be a TestCase, not tuple"),
+        (
+            {"tests": [TestCase("", ""), TestCase(b"1", "")]},
+            r"'p': field tests\[1\]\.input must be text \(str\), not bytes",
+        ),
+        (
+            {"tests": [TestCase("", None)]},
+            r"'p': field tests\[0\]\.output must be text \(str\), not NoneType",
+        ),
+        ({"tests": [TestCase("", 3)]}, r"tests\[0\]\.output must be text \(str\), not int"),
+        ({"tests": [TestCase("\ud800", "")]}, r"tests\[0\]\.input holds a lone surrogate"),
+        ({"tests": [TestCase("", "é\udc7f")]}, r"tests\[0\]\.output holds a lone surrogate"),
+        ({"checker": None}, "checker=None must be the name"),
+        ({"function": "a.b"}, r"function='a\.b' must be the name"),
+        ({"function": "class"}, "function='class' must be the name"),
+        ({"function": "f", "interactive": True}, "exclude each other"),
+        ({"checker_program": "x"}, "checker_program must be a CheckerProgram, not str"),
+        (
+            {"checker_program": CheckerProgram("icpc", "x"), "checker": "testlib"},
+            "exclude each other; drop one",
+        ),
     ],
 )
 def test_impossible_problems_are_refused(fields: dict[str, object], message: str) -> None:
@@ -69,11 +105,47 @@ def test_impossible_problems_are_refused(fields: dict[str, object], message: str
         problem(3, **fields)
 
 
-def test_tests_hash_depends_on_tests_and_checker_only() -> None:
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"style": "kattis"}, "style='kattis': use testlib, icpc"),
+        ({"language": "java"}, "language='java': use cpp17, cpp20, python"),
+        ({"source": " "}, "field source must be"),
+        ({"source": b"x"}, "field source must be"),
+        ({"arguments": ("a\0",)}, "must be text without NUL"),
+        ({"arguments": (1,)}, "must be text without NUL"),
+    ],
+)
+def test_impossible_checker_programs_are_refused(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        CheckerProgram(**{"style": "icpc", "source": "x", **fields})  # type: ignore[arg-type]
+
+
+def test_the_default_checker_follows_the_kind_of_problem() -> None:
+    assert problem(3).checker == "tokens"
+    assert problem(3, function="solve").checker == "json"
+    assert problem(3, function="solve", checker="json?abs=1").checker == "json?abs=1"
+    assert problem(3, checker_program=CheckerProgram("icpc", "x")).checker == "icpc"
+    assert problem(3, checker_program=CheckerProgram("icpc", "x"), checker="icpc").checker == "icpc"
+
+
+def test_tests_may_hold_any_bytes() -> None:
+    text = bytes(range(256)).decode("utf-8", "surrogateescape")
+    assert Problem("p", "P", "S", [TestCase(text, text)]).tests[0].length == 256  # type: ignore[arg-type]
+
+
+def test_tests_hash_depends_on_tests_and_what_checks_them_only() -> None:
     base = problem(3, 5)
     assert base.tests_hash == problem(5, 3, title="other", time_limit_s=9).tests_hash
     assert base.tests_hash != problem(3, 6).tests_hash
     assert base.tests_hash != problem(3, 5, checker="lines").tests_hash
+    assert (
+        base.tests_hash != problem(3, 5, checker="json").tests_hash != problem(3, 5, function="f").tests_hash
+    )
+    programs = [
+        CheckerProgram("icpc", source, "python", args) for source in ("a", "\ud800") for args in ((), ("b",))
+    ]
+    assert len({problem(3, 5, checker_program=program).tests_hash for program in programs}) == 4
     joined = Problem("p", "P", "S", (TestCase("ab", "c"),))
     assert joined.tests_hash != Problem("p", "P", "S", (TestCase("a", "bc"),)).tests_hash
     assert Problem("p", "P", "S", (TestCase("\udc80", ""),)).tests_hash

@@ -21,7 +21,7 @@ class Confinement:
     """How every test of one box is confined.
 
     Args:
-        config: what the host sent: `seccomp` (hex), in it `own_pid` in place of the test's own pid; `uid` (None:
+        config: what the host sent: `seccomp` (hex, `own_pid` stands for the test's pid), `uid` (None:
             keep ours), `keep` (a capability or None), `work` (where tests start).
         isolation: what the tier adds.
         join_fds: `cgroup.procs` of each hierarchy; empty where rlimits must serve.

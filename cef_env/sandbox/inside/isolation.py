@@ -3,6 +3,7 @@
     Namespaces   a pid namespace per program: the runner is its pid 1
     Domains      nested Landlock domains with signal scope: each reaches only what lies within it
     Alone        Landlock without signal scope: a test cannot start processes, so there is one to kill
+    Compilers    the same for compilers, which may
 
 Each object is made by the zygote and inherited by its forks. It does not limit memory or time and installs no
 seccomp filter: see `confine.py`.
@@ -141,6 +142,14 @@ class Alone:
             os.kill(pid, signal.SIGKILL)
 
 
+class Compilers(Alone):
+    """As `Alone`, for boxes that compile: compilers start processes, which stay in the group of the first."""
+
+    def kill(self, pid: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+
+
 class Domains(Alone):
     """Files and signals confined by Landlock: a domain for the box, in it one for the program, in it one per
     test. kill(-1) then reaches a domain and those within it, atomically, as in a pid namespace."""
@@ -200,8 +209,9 @@ def _reap_all() -> None:
             os.waitpid(-1, 0)
 
 
-KINDS: dict[str, type[Namespaces] | type[Alone] | type[Domains]] = {
+KINDS: dict[str, type[Namespaces] | type[Alone]] = {
     "namespaces": Namespaces,
     "domains": Domains,
     "alone": Alone,
+    "compilers": Compilers,
 }

@@ -14,6 +14,7 @@ import marshal
 import os
 import resource
 import select
+import signal
 import socket
 import time
 import traceback
@@ -83,6 +84,8 @@ class Runner:
         names, wanted = test["files"], test["collect"]
         stdin, stdout, stderr, *rest = fds
         self.files.place(names, rest[: len(names)], wanted)
+        if self.program["dev_stdin"] and self.files.stdin:
+            self.files.place([self.files.stdin], [stdin], ())
         stdio = (stdin, stdout, stderr)
         report = self.run_child(stdio, self.limits, lambda: self.run_here(test), writes=bool(wanted))
         self.files.collect(wanted, rest[len(names) :], self.limits["collect"])
@@ -169,6 +172,9 @@ class Runner:
     def run_here(self, test: dict) -> int:
         """In a child: the program, with what an interpreter does at exit. Native ones take its place."""
         kind, arguments = self.program["kind"], test["arguments"]
+        if kind != protocol.PYTHON:
+            for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and exec would keep that
+                signal.signal(number, signal.SIG_DFL)
         if kind == protocol.COMMAND:
             os.closerange(3, 1 << 20)
             os.execv(arguments[0], arguments)
@@ -177,9 +183,9 @@ class Runner:
             os.closerange(self.program_fd + 1, 1 << 20)
             os.set_inheritable(self.program_fd, False)
             os.execve(self.program_fd, ["main", *arguments], os.environ)
-        code = marshal.loads(os.pread(self.code_fd, os.fstat(self.code_fd).st_size, 0))
+        data = os.pread(self.code_fd, os.fstat(self.code_fd).st_size, 0)
         os.closerange(3, 1 << 20)
-        return execute(code, arguments, self.program["function"])
+        return execute(marshal.loads(data), arguments, b"__del__" in data, self.program["function"])
 
 
 def receive(conn: socket.socket) -> tuple[bytes, list[int]]:

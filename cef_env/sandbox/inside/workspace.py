@@ -18,6 +18,9 @@ COPY_BYTES = 1 << 20
 class Workspace(ABC):
     """The working directory of the tests, and whatever else they may write to."""
 
+    stdin = ""
+    """The file to copy stdin to where /dev/stdin cannot be a link to descriptor 0."""
+
     def __init__(self, config: dict) -> None:
         self.work: str = config["work"]
 
@@ -68,6 +71,8 @@ class Workspace(ABC):
 
 class TmpfsWorkspace(Workspace):
     """A tmpfs of its own for every test: /box/work (also /tmp) and /box/shm (also /dev/shm)."""
+
+    stdin = f"{BOX}/stdin"  # there is no /proc
 
     def __init__(self, config: dict) -> None:
         super().__init__(config)
