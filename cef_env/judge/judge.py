@@ -25,7 +25,8 @@ from cef_env.judge.checkers import get_checker
 from cef_env.judge.custom_checker import Check, CheckerPrograms
 from cef_env.judge.languages import CompileError, Compiler, Language, parse_language
 from cef_env.judge.pool import BoxPool
-from cef_env.judge.suite import limits_of, refuse_mistakes, run_tests
+from cef_env.judge.speed import speed_factor as parse_speed_factor
+from cef_env.judge.suite import Job, Watch, refuse_mistakes, run_tests
 from cef_env.judge.types import JudgeResult, TestResult, classify
 from cef_env.problems.types import Coverage, Problem, parse_coverage
 from cef_env.sandbox.box import Box
@@ -55,6 +56,8 @@ class Judge:
             CEF_SANDBOX takes the place of `auto`.
         cache: path of a file that keeps results across runs and processes; None keeps none.
         packages: third-party packages that Python programs may import, loaded beforehand: `("numpy",)`.
+        speed_factor: multiplies every time limit, for machines slower than the one that the limits are meant
+            for (see `cef_env.judge.speed`); None takes the environment variable CEF_SPEED_FACTOR, else 1.
 
     Raises:
         SandboxUnavailableError: no isolation tier works here; programs never run without one.
@@ -67,10 +70,12 @@ class Judge:
         sandbox: str = "auto",
         cache: str | Path | None = None,
         packages: Sequence[str] = (),
+        speed_factor: float | None = None,
     ) -> None:
         if workers is not None and workers < 1:
             raise UserError(f"workers={workers}: use a whole number >= 1, or None for the default")
         self.workers = workers or BOXES_PER_CORE * len(os.sched_getaffinity(0))
+        self.speed_factor = parse_speed_factor(speed_factor)
         plan = resolve(sandbox)
         self._cache = ResultCache(cache) if cache is not None else None
         if plan.cgroups:
@@ -87,6 +92,11 @@ class Judge:
         """How strongly programs are confined."""
         return self._pool.plan.tier
 
+    @property
+    def cached(self) -> bool:
+        """Whether results come from a file where they can."""
+        return self._cache is not None
+
     def run(
         self,
         problem: Problem,
@@ -94,6 +104,7 @@ class Judge:
         coverage: Coverage = None,
         exhaustive: bool = False,
         language: str = Language.PYTHON,
+        watch: Watch | None = None,
     ) -> JudgeResult:
         """Judge one program. Equal calls that overlap in time share one execution.
 
@@ -103,6 +114,8 @@ class Judge:
             coverage: only the tests under 10^coverage characters; None: all.
             exhaustive: run every test instead of stopping at the first failure.
             language: of the program: `python`, `cpp17` or `cpp20` (`cef_env.judge.Language`).
+            watch: called after each test; such a call always executes, past cache and sharing, and starts
+                over if its box dies.
 
         Raises:
             JudgeError: the judge failed, twice, or its checker did (`CheckerError`): nothing is known.
@@ -110,14 +123,11 @@ class Judge:
                 judged (interactive; a function, in C++); the program is not text.
         """
         self._pool.check()
-        coverage, language = parse_coverage(coverage), parse_language(language)
-        refuse_mistakes(problem, program, language)
-        if not problem.coverage(coverage):
-            raise UserError(
-                f"problem {problem.id!r} has no test under 10^{coverage} characters; "
-                f"its smallest coverage is {problem.levels[0]}"
-            )
-        key = self._key(problem, program, coverage, exhaustive, language)
+        job = Job(problem, program, parse_coverage(coverage), exhaustive, parse_language(language))
+        refuse_mistakes(job)
+        if watch is not None:
+            return self._run_twice(job, watch)
+        key = self._key(job)
         with self._lock:
             shared = self._running.get(key)
             if shared is None:
@@ -127,7 +137,7 @@ class Judge:
         try:
             result = self._cache.get(key) if self._cache is not None else None
             if result is None:
-                result = self._run_twice(problem, program, coverage, exhaustive, language)
+                result = self._run_twice(job)
                 if self._cache is not None:
                     self._cache.put(key, result)
         except BaseException as error:
@@ -181,16 +191,17 @@ class Judge:
         """
         if errors not in ("raise", "return"):
             raise UserError(f"errors={errors!r}: use raise or return")
-        pairs, parsed = list(pairs), parse_language(language)
-        for problem, program in pairs:
-            refuse_mistakes(problem, program, parsed)
-        keys = [self._key(problem, program, coverage, exhaustive, language) for problem, program in pairs]
-        distinct = dict(zip(keys, pairs))
+        options = (parse_coverage(coverage), exhaustive, parse_language(language))
+        jobs = [Job(problem, program, *options) for problem, program in pairs]
+        for job in jobs:
+            refuse_mistakes(job)
+        keys = [self._key(job) for job in jobs]
+        distinct = dict(zip(keys, jobs))
         results: dict[str, JudgeResult | JudgeError] = {}
         with ThreadPoolExecutor(self.workers, thread_name_prefix="cef-judge") as threads:
             futures = {
-                threads.submit(self.run, problem, program, coverage, exhaustive, language): key
-                for key, (problem, program) in distinct.items()
+                threads.submit(self.run, job.problem, job.program, *options): key
+                for key, job in distinct.items()
             }
             try:
                 for future in as_completed(futures):
@@ -222,44 +233,40 @@ class Judge:
     ) -> None:
         self.close()
 
-    def _key(
-        self, problem: Problem, program: str, coverage: Coverage, exhaustive: bool, language: str
-    ) -> str:
+    def _key(self, job: Job) -> str:
         """Everything that a result depends on."""
-        source = hashlib.sha256(program.encode("utf-8", "surrogatepass")).hexdigest()
-        parts = (VERSION, self.tier, problem.id, problem.tests_hash, limits_of(problem), source, coverage)
+        source = hashlib.sha256(job.program.encode("utf-8", "surrogatepass")).hexdigest()
+        problem, limits = job.problem, (job.limits(self.speed_factor), self.speed_factor)
+        parts = (VERSION, self.tier, problem.id, problem.tests_hash, limits, source, job.coverage)
         packages = [(name, version(name)) for name in self._pool.contents.packages]
         headers = self._checkers.headers(problem.checker_program)
-        return hashlib.sha256(repr((*parts, exhaustive, language, packages, headers)).encode()).hexdigest()
+        whole = (*parts, job.exhaustive, job.language, packages, headers)
+        return hashlib.sha256(repr(whole).encode()).hexdigest()
 
-    def _run_twice(
-        self, problem: Problem, program: str, coverage: Coverage, exhaustive: bool, language: Language
-    ) -> JudgeResult:
+    def _run_twice(self, job: Job, watch: Watch | None = None) -> JudgeResult:
         """Once, and again on a fresh box if the first died: something outside may have killed it."""
-        limits = limits_of(problem)
-        load: Load = partial(Box.load, program=program, limits=limits, function=problem.function)
-        if language is not Language.PYTHON:
+        limits, function = job.limits(self.speed_factor), job.problem.function
+        load: Load = partial(Box.load, program=job.program, limits=limits, function=function)
+        if job.language is not Language.PYTHON:
             try:
-                executable = self._compiler.compile(program, language)
+                executable = self._compiler.compile(job.program, job.language)
             except CompileError as error:
-                return self._result(problem, (), coverage, exhaustive, str(error))
+                return self._result(job, [], str(error))
             load = partial(Box.load_native, executable=executable, limits=limits)
         try:
-            return self._run_once(problem, load, coverage, exhaustive)
+            return self._run_once(job, load, watch)
         except BoxError:
-            return self._run_once(problem, load, coverage, exhaustive, fresh=True)
+            return self._run_once(job, load, watch, fresh=True)
 
-    def _run_once(
-        self, problem: Problem, load: Load, coverage: Coverage, exhaustive: bool, fresh: bool = False
-    ) -> JudgeResult:
+    def _run_once(self, job: Job, load: Load, watch: Watch | None, fresh: bool = False) -> JudgeResult:
+        tests: list[TestResult] = []
         with self._pool.box(fresh) as box:
             compile_error = load(box)
-            tests: tuple[TestResult, ...] = ()
             if compile_error is None:
-                with self._check(problem) as check:
-                    tests = tuple(run_tests(box, problem, coverage, exhaustive, check))
+                with self._check(job.problem) as check:
+                    tests = run_tests(box, job, check, watch)
             box.unload()
-        return self._result(problem, tests, coverage, exhaustive, compile_error)
+        return self._result(job, tests, compile_error)
 
     @contextmanager
     def _check(self, problem: Problem) -> Iterator[Check]:
@@ -274,21 +281,15 @@ class Judge:
         except CheckerError as error:
             raise CheckerError(f"problem {problem.id!r}: {error}") from error
 
-    def _result(
-        self,
-        problem: Problem,
-        tests: tuple[TestResult, ...],
-        coverage: Coverage,
-        exhaustive: bool,
-        compile_error: str | None,
-    ) -> JudgeResult:
+    def _result(self, job: Job, tests: Sequence[TestResult], compile_error: str | None) -> JudgeResult:
         return JudgeResult(
-            problem_id=problem.id,
+            problem_id=job.problem.id,
             outcome=classify(tests, compile_error=compile_error is not None),
-            tests=tests,
-            levels=problem.levels,
-            coverage=coverage,
-            exhaustive=exhaustive,
+            tests=tuple(tests),
+            levels=job.problem.levels,
+            coverage=job.coverage,
+            exhaustive=job.exhaustive,
             compile_error=compile_error,
             tier=str(self.tier),
+            speed_factor=self.speed_factor,
         )

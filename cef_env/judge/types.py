@@ -113,6 +113,8 @@ class JudgeResult:
     """Set exactly when `outcome` is FORMAT_ERROR."""
     tier: str = ""
     """Isolation tier of the sandbox that ran the program."""
+    speed_factor: float = 1.0
+    """What time limits were multiplied by."""
 
     @classmethod
     def no_program(cls, problem_id: str, levels: tuple[int, ...], cause: FormatErrorCause) -> "JudgeResult":

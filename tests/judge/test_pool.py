@@ -155,7 +155,8 @@ def test_cache_is_shared_by_processes_that_get_killed(tmp_path: Path) -> None:
 
 
 def zygote_of(box: Box) -> int:
-    children = Path(f"/proc/{box.zygote.process.pid}/task/{box.zygote.process.pid}/children").read_text().split()
+    pid = box.zygote.process.pid
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return int(children[0])
 
 
