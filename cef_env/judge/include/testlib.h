@@ -348,7 +348,7 @@ public:
         while (at < data.size() && (data[at] == SPACE || data[at] == TAB)) at++;
         return eoln();
     }
-    void readEof() { if (!(strict ? eof() : seekEof())) quit(_pe, "Expected EOF"); }
+    void readEof() { if (!eof()) quit(_pe, "Expected EOF"); }
     void readEoln() {
         if (!eoln()) quit(_pe, "Expected EOLN");
         if (at < data.size() && data[at] == CR) at++;
