@@ -573,6 +573,11 @@ template <class... Args>
 void quitif(bool condition, TResult result, const char *text, Args... args) {
     if (condition) ouf.quit(result, format(text, args...));
 }
+template <class Expected, class Found, class... Args>
+[[noreturn]] void expectedButFound(TResult result, const Expected &expected, const Found &found, const char *before = "", Args... args) {
+    std::string start = format(before, args...);
+    ouf.quit(result, (start.empty() ? start : start + " ") + "expected '" + vtos(expected) + "', found '" + vtos(found) + "'");
+}
 [[noreturn]] inline void quitpi(const std::string &points, const std::string &message = "") {
     cefTestlib.points = points;
     ouf.quit(_points, message);
