@@ -4,6 +4,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import textwrap
 import warnings
 from collections.abc import Iterator
@@ -165,33 +166,31 @@ def test_caches_that_cannot_be_opened(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_a_cache_in_a_folder_without_permission(tmp_path: Path) -> None:
+def test_a_cache_in_a_folder_without_permission() -> None:
     """In a child without root's privileges, which would overrule permissions."""
-    with Judge(workers=1, cache=tmp_path / "c") as judge:
-        judge.run(PROBLEM, ECHO)
-    os.chmod(tmp_path, 0o555)
-    (tmp_path / "c").chmod(0o444)
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            if os.geteuid() == 0:
-                os.setgroups([])
-                os.setresgid(65534, 65534, 65534)
-                os.setresuid(65534, 65534, 65534)
-            from cef_env.judge.cache import ResultCache
+    from cef_env.judge.cache import ResultCache
 
-            for name in ("c", "new"):
-                try:
-                    ResultCache(tmp_path / name)
-                    status = 2
-                    break
-                except UserError as error:
-                    status = 0 if "can be written to" in str(error) else 3
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    os.chmod(tmp_path, 0o755)
+    with tempfile.TemporaryDirectory() as name:  # unlike tmp_path, in a folder that everybody may enter
+        folder = Path(name)
+        ResultCache(folder / "c").close()
+        (folder / "c").chmod(0o444)
+        folder.chmod(0o555)
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                if os.geteuid() == 0:
+                    os.setgroups([])
+                    os.setresgid(65534, 65534, 65534)
+                    os.setresuid(65534, 65534, 65534)
+                for cache in ("c", "new"):
+                    with pytest.raises(UserError, match="can be written to"):
+                        ResultCache(folder / cache)
+                status = 0
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        folder.chmod(0o755)
 
 
 def test_a_cache_damaged_in_use_is_named(tmp_path: Path) -> None:
