@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +27,7 @@ def sync_folder(path: Path) -> None:
 
 def write_atomic(path: Path, data: bytes | str) -> None:
     """Writes a whole file or nothing: temporary name, fsync, rename."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         with open(temporary, "wb") as stream:
             stream.write(data.encode() if isinstance(data, str) else data)

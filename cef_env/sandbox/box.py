@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from cef_env.sandbox import bwrap, seccomp
+from cef_env.sandbox import seccomp
 from cef_env.sandbox.cgroups import BoxCgroup
 from cef_env.sandbox.inside import protocol
 from cef_env.sandbox.launch import launch
@@ -62,15 +62,15 @@ class Box:
 
     def _configure(self) -> None:
         config = {
-            "seccomp": seccomp.deny_filter(os.uname().machine).hex(),
-            "uid": None if self.plan.user_namespace else next(_uids),
+            **self.zygote.config,
+            "seccomp": seccomp.deny_filter(os.uname().machine, self.zygote.seccomp).hex(),
+            "own_pid": seccomp.OWN_PID,
+            "uid": next(_uids) if self.plan.own_user else None,
             "cores": os.cpu_count() or 1,
-            "processes": MAX_PROCESSES,
             "tmpfs_bytes": self.contents.files_bytes,
             "tmpfs_inodes": TMPFS_INODES,
             "compile_cpu": COMPILE_CPU_S,
             "packages": self.contents.packages,
-            "site": [bwrap.SITE] if self.contents.packages else [],
         }
         fds = self._cgroup.open_fds() if self._cgroup else []
         try:
@@ -123,6 +123,7 @@ class Box:
             "output": limits.output_bytes,
             "data": limits.memory_bytes + THREAD_STACKS_BYTES,
             "collect": limits.output_bytes,
+            "processes": MAX_PROCESSES + self.plan.processes_of_ours(),
         }
         if self._cgroup:
             self._cgroup.limit_memory(limits.memory_bytes)

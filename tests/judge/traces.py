@@ -1,0 +1,54 @@
+"""What a judge could leave on the host, to be compared before and after."""
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from cef_env.sandbox import landlock, owner
+from cef_env.sandbox.cgroups import PREFIX, find_parent
+
+
+@dataclass(frozen=True)
+class Traces:
+    """What a judge could leave on the host."""
+
+    processes: frozenset[str]
+    fds: int
+    mounts: int
+    shm: frozenset[str]
+    cgroups: frozenset[str]
+    folders: frozenset[str]
+
+
+def descendants() -> frozenset[str]:
+    """Processes whose ancestor is this one, and this one."""
+    parents = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                parents[entry.name] = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+            except OSError:
+                continue
+    found: set[str] = {str(os.getpid())}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return frozenset(found)
+
+
+def traces() -> Traces:
+    """All traces of this process's judges now."""
+    parent = find_parent()
+    folders = Path(tempfile.gettempdir()).glob(f"{landlock.PREFIX}.{owner.mark()}.*")
+    return Traces(
+        processes=descendants(),
+        fds=len(os.listdir("/proc/self/fd")),
+        mounts=len(Path("/proc/self/mountinfo").read_text().splitlines()),
+        shm=frozenset(os.listdir("/dev/shm")),
+        cgroups=frozenset(
+            str(group)
+            for folder in (parent.folders if parent else ())
+            for group in folder.glob(f"{PREFIX}.*.{os.getpid()}.*")
+        ),
+        folders=frozenset(map(str, folders)),
+    )
