@@ -161,6 +161,7 @@ def problems_check(
     source: Source,
     skip_bad: SkipBad = False,
     sandbox: Annotated[str, typer.Option(help="auto, or the name of an isolation tier.")] = "auto",
+    first: Annotated[int | None, typer.Option(min=1, help="Only the first N problems.")] = None,
     cache: Annotated[Path | None, typer.Option(help="Keeps results here; continues after a kill.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -169,7 +170,7 @@ def problems_check(
     from cef_env.judge.check_limits import check
     from cef_env.ui import Reporter
 
-    problems = open_source(source, skip_bad)
+    problems = open_source(source, skip_bad)[:first]
     with (
         Judge(sandbox=sandbox, cache=cache) as judge,
         Reporter(errors).bar("check", max(1, len(problems))) as progress,

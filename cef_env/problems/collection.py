@@ -40,10 +40,12 @@ class Selection:
         levels = frozenset(filter(None, options.get("difficulty", "").lower().split(",")))
         return cls(options.get("after", ""), options.get("before", ""), levels)
 
+    def lacks_date(self, outline: Outline) -> bool:
+        """Whether a window was asked for and this problem has no date to tell."""
+        return bool(self.after or self.before) and outline.date is None
+
     def takes(self, outline: Outline) -> bool:
         if self.difficulty and (outline.difficulty or "").lower() not in self.difficulty:
-            return False
-        if (self.after or self.before) and outline.date is None:
             return False
         date = outline.date or ""
         return (not self.after or date >= self.after) and (not self.before or date <= self.before)
@@ -94,6 +96,7 @@ def collect(
     """
     places: dict[str, tuple[RecordFile, Entry, str]] = {}
     seen: dict[str, str] = {}
+    difficulties: set[str] = set()
     skipped: Counter[str] = Counter()
     for item in files:
         file = open_records(item) if isinstance(item, Path) else item
@@ -112,9 +115,18 @@ def collect(
                 skipped["id occurs more than once"] += 1
                 continue
             seen[entry.id] = where
-            if selection.takes(entry.outline):
+            difficulties.add((entry.difficulty or "").lower())
+            if selection.lacks_date(entry.outline):
+                skipped["no date, but the source asks for a window"] += 1
+            elif selection.takes(entry.outline):
                 places[entry.id] = file, entry, stamp
                 skipped.update(entry.notes)
+
+    if unknown := sorted(selection.difficulty - difficulties):
+        known = ", ".join(sorted(difficulties - {""})) or "none"
+        raise UserError(
+            f"problem source {source!r}: no problem has difficulty={unknown[0]!r}; known: {known}"
+        )
 
     def fetch(id_: str) -> Problem:
         file, entry, stamp = places[id_]

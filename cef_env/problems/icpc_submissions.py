@@ -31,6 +31,18 @@ FOLDERS: dict[str, Rule] = {
     "run_time_error": (("AC", "RTE"), ("RTE",)),
     "brute_force": (("AC", "RTE", "TLE"), ("RTE", "TLE")),
 }
+_TAG = re.compile(r"@EXPECTED_RESULTS@:\s*([^\r\n*]*)")
+_TAG_VERDICTS = {
+    "CORRECT": "AC",
+    "ACCEPTED": "AC",
+    "WRONG-ANSWER": "WA",
+    "WRONG_ANSWER": "WA",
+    "NO-OUTPUT": "WA",
+    "TIMELIMIT": "TLE",
+    "TIME_LIMIT_EXCEEDED": "TLE",
+    "RUN-ERROR": "RTE",
+    "RUN_TIME_ERROR": "RTE",
+}
 _LANGUAGES = {**dict.fromkeys(CPP, "cpp17"), ".py": "python", ".py3": "python"}
 
 
@@ -53,7 +65,7 @@ def labelled_programs(files: PackageFiles, notes: Counter[str]) -> list[Submissi
         if code is None:
             continue
         language, text = code
-        rule = _combined(_rule_of_folder(settings, folder), matching)
+        rule = _combined(_rule_of_folder(settings, folder) or _tagged(text), matching)
         permitted, required = ((), ()) if rule is None else rule
         outcomes = _outcomes(permitted, required)
         if set(permitted) <= set(required):
@@ -103,6 +115,16 @@ def _rule_of_folder(settings: Record, folder: str) -> Rule | None:
     default = rule or (_ALL, _ALL)
     record = Record(own, settings.where, folder)
     return _verdicts(record, "permitted") or default[0], _verdicts(record, "required") or default[1]
+
+
+def _tagged(program: str) -> Rule | None:
+    """What a comment of the program asks for, where its folder says nothing (DOMjudge)."""
+    found = _TAG.search(program)
+    names = [name.strip().upper() for name in found[1].split(",")] if found else []
+    verdicts = tuple(_TAG_VERDICTS[name] for name in names if name in _TAG_VERDICTS)
+    if not verdicts or len(verdicts) < len(names):
+        return None
+    return tuple(dict.fromkeys(("AC", *verdicts))), verdicts
 
 
 def _combined(rule: Rule | None, matching: list[Record]) -> Rule | None:

@@ -24,6 +24,9 @@ from cef_env.problems.types import Problem
 VERSION = 1
 """Of the layout of index files."""
 
+MAX_ID_CHARACTERS = 1000
+"""Ids are printed, in lists and messages."""
+
 Progress = Callable[[int, int, str], None]
 """(done, total, note): mebibytes of a source that were gone through."""
 
@@ -123,6 +126,9 @@ def _build(file: RecordFile, form: Format, skip_bad: bool, progress: Progress | 
 
 
 def _entry(start: int, number: int, parsed: Parsed) -> Entry:
+    length = len(parsed.problem.id)
+    if length > MAX_ID_CHARACTERS:
+        raise UserError(f"field id: has {length} characters; at most {MAX_ID_CHARACTERS} are possible")
     outline = Outline.of(parsed.problem)
     about = outline.counts, outline.characters, outline.difficulty, parsed.date
     return Entry(start, number, parsed.problem.id, *about, parsed.notes)

@@ -26,7 +26,7 @@ TIME_LIMIT_S = 6.0
 """Of LiveCodeBench's own evaluation, for each test."""
 MEMORY_LIMIT_MB = 1024
 """LiveCodeBench sets none; this is what its AtCoder problems allow."""
-MAX_DECOMPRESSED_BYTES = 1 << 30
+MAX_DECOMPRESSED_BYTES = 512 << 20
 """Hidden tests of one problem that would take more are refused."""
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from cef_env.errors import UserError
 from cef_env.problems.fields import json_reason
 
-MAX_LINE_BYTES = 1 << 30
+MAX_LINE_BYTES = 512 << 20
 """A longer line is refused rather than read into memory."""
 BATCH_BYTES = 8 << 20
 """Rows are read from Parquet in batches of about this size, of at least one row."""

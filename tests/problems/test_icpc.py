@@ -88,6 +88,29 @@ def test_submissions_yaml(tmp_path: Path, settings: str, outcomes: tuple[str, ..
     assert odd.expected == outcomes
 
 
+@pytest.mark.parametrize(
+    ("tag", "outcomes"),
+    [
+        ("# @EXPECTED_RESULTS@: TIMELIMIT", ("optimization_failure",)),
+        (
+            "/* @EXPECTED_RESULTS@: WRONG-ANSWER, TIMELIMIT */",
+            ("correctness_failure", "optimization_failure"),
+        ),
+        ("# @EXPECTED_RESULTS@: CORRECT, TIMELIMIT", ("correct", "optimization_failure")),
+        ("# @EXPECTED_RESULTS@: COMPILER-ERROR", ()),
+        ("# @EXPECTED_RESULTS@: ", ()),
+    ],
+)
+def test_a_tag_says_what_an_unknown_folder_does_not(
+    tmp_path: Path, tag: str, outcomes: tuple[str, ...]
+) -> None:
+    files = {"submissions/mixed/x.py": f"{tag}\n{DOUBLE_PY}", "submissions/accepted/x.py": tag}
+    problem = one(legacy_package(tmp_path / "p", files))
+    (mixed,) = (s for s in problem.submissions if s.kind == "mixed")
+    assert mixed.expected == outcomes
+    assert {s.expected for s in problem.submissions if s.kind == "accepted"} == {("correct",)}
+
+
 def test_the_pattern_of_a_folder_replaces_its_default_and_others_add_to_it(tmp_path: Path) -> None:
     settings = (
         "time_limit_exceeded:\n  permitted: [AC, WA, TLE]\n  required: [TLE]\n"

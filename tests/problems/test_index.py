@@ -303,4 +303,19 @@ def test_mistakes_in_a_source(tmp_path: Path, text: str, message: str) -> None:
 def test_a_path_may_hold_a_question_mark(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "what?.jsonl", [lcb("a")])
     assert load(f"lcb:{path}").ids == ("a",)
-    assert load(f"lcb:{path}?difficulty=easy").ids == ()
+    assert load(f"lcb:{path}?after=2030-01-01").ids == ()
+
+
+def test_what_a_selection_cannot_select_is_said(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "t.jsonl", [taco(), taco(difficulty=None)])
+    with pytest.raises(UserError, match="no problem has difficulty='hrad'; known: very_hard"):
+        load(f"taco:{path}?difficulty=very_hard,hrad")
+    problems = load(f"taco:{path}?after=2024-01-01")
+    assert (problems.ids, problems.skipped) == ((), {"no date, but the source asks for a window": 2})
+
+
+def test_an_id_of_unreasonable_length(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "t.jsonl", [lcb("x" * 2000)])
+    with pytest.raises(UserError, match=r"t\.jsonl:1: field id: has 2000 characters") as caught:
+        load(f"lcb:{path}")
+    assert len(str(caught.value)) < 400
