@@ -8,7 +8,12 @@ of such a problem stand in lists of length one, the value inside is meant, as in
 """
 
 import json
+import re
+import sys
+import threading
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from cef_env.problems.fields import Record, Skip, checker_for, require_readable
@@ -20,28 +25,30 @@ from cef_env.problems.types import Problem, TestCase
 TIME_LIMIT_S = 4.0
 """Of APPS' own evaluation; TACO problems that name no limit get the same."""
 
+MAX_DIGITS = 1_000_000
+"""Of an integer in a test: conversion takes time that grows with the square."""
+_DIGITS_LOCK = threading.Lock()
+
 
 def parse_apps(record: Record, number: int) -> Parsed:
     """One problem of APPS."""
-    value = record.data.get("problem_id")
-    if "problem_id" not in record.data and "id" in record.data:
-        value = record.data["id"]
-    if isinstance(value, bool) or not isinstance(value, int | str) or value == "":
-        raise record.error("problem_id", "must be a number or a text")
-    return _parse(record, str(value), f"APPS {value}", "apps")
+    id_ = record.identifier("id" if "id" in record.data and "problem_id" not in record.data else "problem_id")
+    return _parse(record, id_, f"APPS {id_}", "apps")
 
 
 def parse_taco(record: Record, number: int) -> Parsed:
-    """One problem of TACO. It has no ids: its row is its name."""
+    """One problem of TACO. It has no ids: file and row are its name, and the folder if that is a split."""
     name = record.text("name", "").strip()
-    stem = record.where.rpartition("/")[2].partition(".")[0]
-    return _parse(record, f"{stem}-{number}", name or f"TACO {number}", "taco")
+    *_, folder, file = ["", *record.where.split("/")]
+    split = f"{folder}/" if folder in ("train", "test") else ""
+    return _parse(record, f"{split}{file.partition('.')[0]}-{number}", name or f"TACO {number}", "taco")
 
 
 def _parse(record: Record, id_: str, title: str, source: str) -> Parsed:
     statement = record.text("question")
     require_readable(statement)
-    tests, function = _tests(record)
+    with _long_integers():
+        tests, function = _tests(record)
     notes: Counter[str] = Counter()
     programs = [("python3", text) for text in _solutions(record)]
     problem = Problem(
@@ -58,8 +65,20 @@ def _parse(record: Record, id_: str, title: str, source: str) -> Parsed:
         submissions=tuple(kept(programs, "solutions", CORRECT, notes)),
         function=function,
     )
-    date = record.text("date", "")[:10] if isinstance(record.data.get("date"), str) else ""
-    return Parsed(problem, date or None, dict(notes))
+    date = record.text("date", "")[:10]
+    return Parsed(problem, date if re.fullmatch(r"\d{4}-\d\d-\d\d", date) else None, dict(notes))
+
+
+@contextmanager
+def _long_integers() -> Iterator[None]:
+    """Lets JSON hold integers of more digits than Python converts by default: some tests do."""
+    with _DIGITS_LOCK:
+        before = sys.get_int_max_str_digits()
+        sys.set_int_max_str_digits(MAX_DIGITS)
+        try:
+            yield
+        finally:
+            sys.set_int_max_str_digits(before)
 
 
 def _tests(record: Record) -> tuple[list[TestCase], str | None]:

@@ -30,12 +30,12 @@ def parse_codecontests(record: Record, number: int) -> Parsed:
             raise Skip("reads or writes files instead of stdin and stdout")
     tests: list[TestCase] = []
     for field in ("public_tests", "private_tests", "generated_tests"):
-        tests += _columns_of_tests(record, field)
+        tests += _tests(record, field)
     if not tests:
         raise Skip("no tests")
     notes: Counter[str] = Counter()
-    submissions = _columns_of_programs(record, "solutions", CORRECT, notes)
-    submissions += _columns_of_programs(record, "incorrect_solutions", INCORRECT, notes)
+    submissions = _programs(record, "solutions", "solution", CORRECT, notes)
+    submissions += _programs(record, "incorrect_solutions", "solution", INCORRECT, notes)
     problem = Problem(
         name,
         name,
@@ -73,41 +73,37 @@ def _difficulty(record: Record) -> str | None:
     return chr(ord("a") + letter) if 0 <= letter < 26 else "unknown"
 
 
-def _columns_of_tests(record: Record, field: str) -> list[TestCase]:
-    """Tests as two lists of equal length, or as a list of pairs."""
-    if isinstance(record.data.get(field), list):
-        pairs = record.records(field)
-        return [TestCase(t.text("input"), t.text("output"), field == "public_tests") for t in pairs]
-    both = record.inner(field)
-    inputs, outputs = both.items("input", []), both.items("output", [])
-    if len(inputs) != len(outputs):
-        raise record.error(field, f"has {len(inputs)} inputs and {len(outputs)} outputs")
-    if not all(isinstance(text, str) for text in inputs + outputs):
-        raise record.error(field, "must hold texts")
-    return [TestCase(text, output, field == "public_tests") for text, output in zip(inputs, outputs)]
+def _tests(record: Record, field: str) -> list[TestCase]:
+    tests = []
+    for given, expected in record.pairs(field, "input", "output"):
+        if not isinstance(given, str):
+            raise record.error(field, "must hold an input for each output")
+        tests.append(TestCase(given, expected, field == "public_tests"))
+    return tests
 
 
-def _columns_of_programs(
-    record: Record, field: str, expected: tuple[str, ...], notes: Counter[str]
+def _programs(
+    record: Record, field: str, text: str, expected: tuple[str, ...], notes: Counter[str]
 ) -> list[Submission]:
-    both = record.inner(field)
-    numbers, programs = both.items("language", []), both.items("solution", [])
-    if len(numbers) != len(programs) or not all(isinstance(text, str) for text in programs):
-        raise record.error(field, "must hold a language for each program")
-    names = [LANGUAGES[n] if isinstance(n, int) and 0 <= n < len(LANGUAGES) else str(n) for n in numbers]
-    return kept(zip(names, programs), field, expected, notes)
+    """The programs of a field, whose source is in `text`; languages are names or numbers."""
+    named = []
+    for language, program in record.pairs(field, "language", text):
+        if isinstance(language, int) and 0 <= language < len(LANGUAGES):
+            language = LANGUAGES[language]
+        named.append((str(language or "an unnamed language"), program))
+    return kept(named, field, expected, notes)
 
 
 def parse_plus(record: Record, number: int) -> Parsed:
     """One problem of CodeContests+."""
-    id_, statement = record.text("id"), record.text("description")
+    id_, statement = record.identifier("id"), record.text("description")
     require_readable(statement)
-    tests = [TestCase(t.text("input"), t.text("output")) for t in record.records("test_cases", [])]
+    tests = _tests(record, "test_cases")
     if not tests:
         raise Skip("no tests")
     notes: Counter[str] = Counter()
-    submissions = _plus_programs(record, "correct_submissions", CORRECT, notes)
-    submissions += _plus_programs(record, "incorrect_submissions", INCORRECT, notes)
+    submissions = _programs(record, "correct_submissions", "code", CORRECT, notes)
+    submissions += _programs(record, "incorrect_submissions", "code", INCORRECT, notes)
     program = _plus_checker(record)
     problem = Problem(
         id_,
@@ -123,13 +119,6 @@ def parse_plus(record: Record, number: int) -> Parsed:
         checker_program=program,
     )
     return Parsed(problem, notes=dict(notes))
-
-
-def _plus_programs(
-    record: Record, field: str, expected: tuple[str, ...], notes: Counter[str]
-) -> list[Submission]:
-    pairs = ((item.text("language", ""), item.text("code")) for item in record.records(field, []))
-    return kept(pairs, field, expected, notes)
 
 
 def _plus_checker(record: Record) -> CheckerProgram | None:

@@ -3,6 +3,7 @@
 Knows no data set; the loaders do.
 """
 
+import datetime
 import json
 import re
 from typing import Any
@@ -26,7 +27,8 @@ class Record:
     def __init__(self, data: object, where: str, path: str = "") -> None:
         self.where, self.path = where, path
         if not isinstance(data, dict):
-            raise UserError(f"{where}: {path or 'the record'} must be an object, not {_kind(data)}")
+            what = f"field {path}" if path else "the record"
+            raise UserError(f"{where}: {what} must be an object, not {_kind(data)}")
         self.data: dict[str, Any] = data
 
     def error(self, name: str, message: str) -> UserError:
@@ -41,9 +43,16 @@ class Record:
             return default
         if name not in self.data:
             raise self.error(name, f"is missing; there are {_names(self.data)}")
+        if isinstance(value, datetime.date):  # a column of days or times
+            return value.isoformat()
         if not isinstance(value, str):
             raise self.error(name, f"must be text, not {_kind(value)}")
         return value
+
+    def identifier(self, name: str) -> str:
+        """A text or a whole number that names the record."""
+        value = self.data.get(name)
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else self.text(name)
 
     def number(self, name: str) -> float | None:
         """A finite number, or None when absent or null."""
@@ -81,6 +90,21 @@ class Record:
         label = f"{self.path}.{name}".lstrip(".")
         items = self.items(name, default)
         return [Record(item, self.where, f"{label}[{position}]") for position, item in enumerate(items)]
+
+    def pairs(self, name: str, first: str, second: str) -> list[tuple[Any, str]]:
+        """Values of two fields side by side: from a list of objects, or from an object of two lists.
+
+        Absent is empty. The second value of each pair is a text.
+        """
+        if isinstance(self.data.get(name), list):
+            return [(item.data.get(first), item.text(second)) for item in self.records(name)]
+        both = self.inner(name)
+        left, right = both.items(first, []), both.items(second, [])
+        if len(left) != len(right):
+            raise self.error(name, f"has {len(left)} x {first} and {len(right)} x {second}")
+        if not all(isinstance(text, str) for text in right):
+            raise both.error(second, "must hold texts")
+        return list(zip(left, right))
 
     def decoded(self, name: str) -> Any:
         """The value of a text field that holds JSON; a value that is no text is taken as it is."""

@@ -37,7 +37,7 @@ def kept(
     for language, program in programs:
         known = KNOWN.get(language.lower().replace(" ", ""))
         if known is None:
-            notes[f"submissions in {printable(language.lower() or 'an unnamed language')}"] += 1
+            notes[f"submissions in {printable(language.lower())}"] += 1
         elif len(found) < MAX_SUBMISSIONS:
             found.append(Submission(kind, program, expected, known))
         else:

@@ -91,6 +91,29 @@ def test_functions_of_apps_and_taco(tmp_path: Path, outputs: Any, expected: tupl
     assert problem.tests == (TestCase('""\n[]\n', expected[1]), TestCase('"ab"\n[1, 2]\n', expected[0]))
 
 
+def test_tests_and_programs_may_be_objects_of_lists_and_ids_numbers(tmp_path: Path) -> None:
+    tests = {"input": ["4\n"], "output": ["8\n"]}
+    programs = {"language": ["py3"], "code": [DOUBLE_PY]}
+    record = codecontests_plus() | {"id": 7, "test_cases": tests, "correct_submissions": programs}
+    problem = one("codecontests+", tmp_path, record)
+    assert (problem.id, problem.tests) == ("7", (TestCase("4\n", "8\n"),))
+    assert problem.submissions[0].program == DOUBLE_PY
+
+
+def test_integers_of_ten_thousand_digits(tmp_path: Path) -> None:
+    digits = "7" * 10_000
+    text = f'{{"fn_name": "f", "inputs": [[{digits}]], "outputs": [{digits}]}}'
+    assert one("apps", tmp_path, apps(input_output=text)).tests == (TestCase(f"{digits}\n", digits),)
+
+
+def test_ids_of_taco_tell_splits_apart(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        (tmp_path / split).mkdir()
+        write_lines(tmp_path / split / "data.jsonl", [taco(date="2019-04-27T00:00:00")])
+    assert load(f"taco:{tmp_path}?before=2020-01-01").ids == ("test/data-1", "train/data-1")
+    assert load(f"taco:{tmp_path}?split=train").ids == ("train/data-1",)
+
+
 @pytest.mark.parametrize(
     ("value", "seconds"),
     [
@@ -133,19 +156,19 @@ def test_memory_limits(tmp_path: Path, value: object, mib: int) -> None:
         ("codecontests+", codecontests_plus(time_limit=10**400), "field time_limit must be a finite number"),
         ("codecontests+", codecontests_plus(memory_limit=True), "field memory_limit must be a number"),
         ("codecontests+", codecontests_plus(memory_limit=10**60), "memory_limit_mb=.* must be"),
-        ("codecontests+", codecontests_plus(test_cases="x"), "field test_cases must be a list, not str"),
+        ("codecontests+", codecontests_plus(test_cases="x"), "field test_cases must be an object, not str"),
         ("codecontests+", codecontests_plus(test_cases=[{"input": "1"}]), r"test_cases\[0\]\.output is"),
         ("codecontests+", codecontests_plus(correct_submissions=[{"language": "py3"}]),
          r"field correct_submissions\[0\]\.code is missing"),
-        ("codecontests", codecontests(public_tests={"input": ["1"], "output": []}), "1 inputs and 0 outputs"),
-        ("codecontests", codecontests(solutions={"language": [1], "solution": []}), "must hold a language"),
+        ("codecontests", codecontests(public_tests={"input": ["1"]}), "1 x input and 0 x output"),
+        ("codecontests", codecontests(solutions={"language": [1], "solution": []}), "1 x language and 0 x"),
         ("codecontests", codecontests(private_tests=3), "private_tests must be an object, not int"),
         ("apps", apps(input_output="{"), "field input_output is not JSON"),
         ("apps", apps(input_output='{"inputs": ["1"], "outputs": []}'), "1 inputs and 0 outputs"),
         ("apps", apps(input_output='{"inputs": [{}], "outputs": [""]}'), "must hold texts or lists of lines"),
         ("apps", apps(input_output='{"fn_name": "f", "inputs": ["1"], "outputs": [1]}'), "must hold lists"),
         ("apps", apps(solutions="7"), "field solutions must be a list of programs"),
-        ("apps", apps(problem_id=None), "field problem_id must be a number or a text"),
+        ("apps", apps(problem_id=None), "field problem_id must be text, not null"),
         ("taco", taco(question=None), "field question must be text, not null"),
         ("taco", taco(input_output='{"fn_name": "a b", "inputs": [[1]], "outputs": [1]}'), "function="),
     ],

@@ -281,7 +281,7 @@ def test_a_package_without_a_time_limit_says_so(tmp_path: Path) -> None:
         ({".timelimit": "fast"}, r"\.timelimit: the time limit must be seconds"),
         ({"data/secret/9.in": "1"}, r"9\.ans: is missing, but there is 9\.in"),
         ({"submissions/submissions.yaml": "accepted:\n  permitted: [OK]"}, "has the unknown verdict 'OK'"),
-        ({"submissions/submissions.yaml": "accepted: 3"}, r"submissions\.yaml: accepted must be an object"),
+        ({"submissions/submissions.yaml": "accepted: 3"}, r"submissions\.yaml: field accepted must be"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named(tmp_path: Path, files: dict[str, str], message: str) -> None:

@@ -5,6 +5,7 @@ import contextlib
 import json
 import pickle
 import zlib
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from cef_env.errors import UserError
 from cef_env.problems import TestCase, lcb, load
 from tests.problems.formats import lcb as record
-from tests.problems.formats import lcb_functional, packed, stdin_tests, write_lines
+from tests.problems.formats import lcb_functional, packed, stdin_tests, write_lines, write_parquet
 
 
 def test_public_and_private_tests_in_both_packings(tmp_path: Path) -> None:
@@ -95,6 +96,12 @@ def test_other_releases_are_refused(tmp_path: Path, release: str) -> None:
     write_lines(tmp_path / "test.jsonl", [record()])
     with pytest.raises(UserError, match="release="):
         load(f"lcb:{tmp_path}?release={release}")
+
+
+def test_dates_may_be_a_column_of_times(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    path = write_parquet(tmp_path / "t.parquet", [record(contest_date=datetime(2024, 8, 15))])
+    assert load(f"lcb:{path}?after=2024-08-15&before=2024-08-15").ids == ("abc1",)
 
 
 class _Evil:
