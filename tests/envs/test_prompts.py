@@ -11,6 +11,7 @@ from cef_env.envs.reasoning import ReasoningEnv
 from cef_env.envs.text import statement_text
 from cef_env.errors import UserError
 from cef_env.problems import Problem, TestCase, load
+from tests.problems import formats
 
 PROGRAM = Problem("p", "P", "Print twice n.\n", (TestCase("1\n", "2\n", True), TestCase("9\n", "hidden\n")))
 STARTER = "class Solution:\n    def f(self, n: int) -> int:\n        "
@@ -97,3 +98,24 @@ def test_jinja2_is_imported_only_for_templates() -> None:
     code = "import sys, cef_env.envs.prompts; print('jinja2' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_an_environment_over_livecodebench_runs_programs_and_functions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import gymnasium as gym
+
+    import cef_env  # noqa: F401 - registers the environments
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = formats.write_lines(tmp_path / "test.jsonl", [formats.lcb("a"), formats.lcb_functional("b")])
+    env = gym.make("cef/Reasoning-v0", problems=f"lcb:{path}", prompt="livecodebench", coverage=2)
+    answers = {
+        "a": f"<think>\n```python\nno\n```\n</think>\n```python\n{formats.DOUBLE_PY}```",
+        "b": "```python\nclass Solution:\n    def total(self, s, nums):\n        return sum(nums)\n```",
+    }
+    for id_, answer in answers.items():
+        env.reset(seed=0, options={"problem_id": id_})
+        _, reward, terminated, _, info = env.step(answer)
+        assert (reward, terminated, info["outcome"]) == (1.0, True, "correct")
+    env.close()
