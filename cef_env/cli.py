@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from cef_env.errors import CefError, InstrumentError, UserError
-from cef_env.problems_cli import problems_app
+from cef_env.problems_cli import plain, problems_app
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 train_app = typer.Typer(no_args_is_help=True, help="Train on this machine.")
@@ -284,7 +284,7 @@ def main() -> Any:
         if isinstance(error, KeyboardInterrupt):
             errors.print("interrupted; run the same command again to continue")
             sys.exit(130)
-        errors.print(f"cef: {error}", markup=False, highlight=False, soft_wrap=True)
+        errors.print(plain(f"cef: {error}"), markup=False, highlight=False, soft_wrap=True)
         sys.exit(3 if isinstance(error, InstrumentError) else 2)
 
 

@@ -141,6 +141,14 @@ def test_mistakes_are_one_line_with_status_2(cef, tmp_path: Path, arguments: lis
     assert not (tmp_path / "out.jsonl").exists()
 
 
+def test_names_of_files_do_not_steer_the_terminal(cef, tmp_path: Path) -> None:
+    formats.legacy_package(tmp_path / "p", {"data/secret/x\x1b[2J.in": "1"})
+    status, _, err = cef("list", "icpc:p")
+    assert status == 2
+    assert "\\x1b[2J.ans: is missing" in err
+    assert "\x1b" not in err
+
+
 def test_skip_bad_goes_on_and_counts(cef, tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text(f"{{\n{json.dumps(formats.lcb('a'))}\n")
     status, out, err = cef("list", "lcb:bad.jsonl", "--skip-bad")

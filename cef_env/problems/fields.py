@@ -132,6 +132,11 @@ def json_reason(error: BaseException) -> str:
     return first_line(error).partition(";")[0]
 
 
+def shown(value: object) -> str:
+    """A value of a file in a message: short, and without expanding what a YAML file nests."""
+    return repr(value[:40]) if isinstance(value, str) else _kind(value)
+
+
 def _kind(value: object) -> str:
     return "null" if value is None else type(value).__name__
 

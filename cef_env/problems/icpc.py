@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cef_env.errors import UserError
-from cef_env.problems.fields import Record, Skip, require_readable
+from cef_env.problems.fields import Record, Skip, require_readable, shown
 from cef_env.problems.icpc_files import PackageFiles
 from cef_env.problems.icpc_submissions import labelled_programs
 from cef_env.problems.icpc_validation import arguments_of, validation
@@ -102,8 +102,8 @@ def _refuse_other_types(files: PackageFiles, about: Record) -> bool:
     types = about.data.get("type") or "pass-fail"
     types = types if isinstance(types, list) else [types]
     for name in types:
-        if name not in _TYPES:
-            raise about.error("type", f"has the unknown value {str(name)[:40]!r}")
+        if not isinstance(name, str) or name not in _TYPES:
+            raise about.error("type", f"has the unknown value {shown(name)}")
         if name != "pass-fail":
             raise Skip(name)
     words = about.text("validation", "default").split()
@@ -220,7 +220,7 @@ def _statement(files: PackageFiles, about: Record, title: str, tests: list[TestC
     text = re.sub(
         r"\\problemname\{[^}]*\}|\{\{(?:next|remaining)samples?\}\}|\\(?:next|remaining)samples?\b", "", text
     )
-    constants = about.inner("constants").data
+    constants = {k: v for k, v in about.inner("constants").data.items() if isinstance(v, str | int | float)}
     text = re.sub(
         r"\{\{(\w+)\}\}|\\constant\{(\w+)\}", lambda m: str(constants.get(m[1] or m[2], m[0])), text
     )

@@ -5,7 +5,7 @@ from collections import Counter
 from functools import cache
 from itertools import product
 
-from cef_env.problems.fields import Record
+from cef_env.problems.fields import Record, shown
 from cef_env.problems.icpc_files import PackageFiles
 from cef_env.problems.icpc_validation import CPP
 from cef_env.problems.languages import KNOWN, printable
@@ -143,8 +143,8 @@ def _combined(rule: Rule | None, matching: list[Record]) -> Rule | None:
 def _verdicts(record: Record, name: str) -> tuple[str, ...]:
     values = record.items(name, [])
     for value in values:
-        if value not in _ALL:
-            raise record.error(name, f"has the unknown verdict {str(value)[:40]!r}; use {', '.join(_ALL)}")
+        if not isinstance(value, str) or value not in _ALL:
+            raise record.error(name, f"has the unknown verdict {shown(value)}; use {', '.join(_ALL)}")
     return tuple(values)
 
 

@@ -262,6 +262,13 @@ def test_a_package_without_a_time_limit_says_so(tmp_path: Path) -> None:
     assert problems.skipped["no time limit in the package: 2 s are used (not skipped)"] == 1
 
 
+BOMB = (
+    "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+    + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 12))
+    + "accepted:\n  permitted: [*a11]\n"
+)  # ten to the twelfth values when written out
+
+
 @pytest.mark.parametrize(
     ("files", "message"),
     [
@@ -269,6 +276,8 @@ def test_a_package_without_a_time_limit_says_so(tmp_path: Path) -> None:
         ({"problem.yaml": "[1]"}, r"problem\.yaml: the record must be an object, not list"),
         ({"problem.yaml": "name: 3"}, r"problem\.yaml: field name must be a text"),
         ({"problem.yaml": "type: exam"}, "field type has the unknown value 'exam'"),
+        ({"problem.yaml": "type: [[pass-fail]]"}, "field type has the unknown value list"),
+        ({"submissions/submissions.yaml": BOMB}, "has the unknown verdict list"),
         ({"problem.yaml": "validation: magic"}, "field validation must be default or custom, not 'magic'"),
         ({"problem.yaml": "validation: custom"}, "asks for a custom validator, but"),
         ({"problem.yaml": "limits: 3"}, "limits must be an object, not int"),
@@ -329,6 +338,12 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(package / "data" / "secret" / "2-big.in")
     with pytest.raises(UserError, match="not a regular file"):
         load(f"icpc:{package}")
+
+
+def test_constants_that_are_no_text_stay_as_they_are(tmp_path: Path) -> None:
+    text = BOMB.replace("accepted:\n  permitted: [*a11]\n", "constants:\n  most: *a11\n")
+    package = modern_package(tmp_path / "p", {"problem.yaml": f"limits: {{time_limit: 1}}\n{text}"})
+    assert "{{most}}" in one(package).statement
 
 
 def test_tests_that_are_not_utf_8_keep_their_bytes(tmp_path: Path) -> None:
