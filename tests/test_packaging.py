@@ -50,7 +50,7 @@ def test_the_sdist_holds_the_same_modules(dist: Path) -> None:
 
 
 def test_importing_the_package_is_light() -> None:
-    heavy = ["torch", "transformers", "docker", "matplotlib", "scipy", "vllm", "openrlhf", "pexpect"]
+    heavy = ["torch", "transformers", "docker", "matplotlib", "scipy", "vllm", "openrlhf", "pexpect", "pyarrow"]
     code = f"import sys, cef_env\nprint([m for m in {heavy} if m in sys.modules])"
     output = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
@@ -63,7 +63,7 @@ def test_the_plain_install_asks_for_no_heavy_package() -> None:
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     plain = " ".join(project["dependencies"])
-    assert not any(name in plain for name in ("torch", "transformers", "matplotlib", "vllm", "docker"))
+    assert not any(name in plain for name in ("torch", "transformers", "matplotlib", "vllm", "docker", "pyarrow"))
 
 
 def test_lower_layers_import_nothing_above_them() -> None:
