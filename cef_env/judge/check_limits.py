@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from cef_env.errors import JudgeError
+from cef_env.errors import JudgeError, UserError
 from cef_env.judge.judge import Judge
 from cef_env.judge.types import JudgeResult, Outcome, Verdict
 from cef_env.problems.types import Problem, Submission
@@ -121,7 +121,7 @@ def _check_program(problem: Problem, submission: Submission, judge: Judge) -> Ch
             exhaustive=_needs_every_test(submission),
             language=submission.language,
         )
-    except JudgeError as error:
+    except (JudgeError, UserError) as error:  # such as no C++ compiler: the others can still be judged
         return Checked(*about, "judge failed", None, detail=str(error))
     slowest = max((test.cpu_s for test in result.tests), default=0.0)
     failed = result.failed
@@ -173,6 +173,6 @@ def _times_out(problem: Problem, submission: Submission, judge: Judge) -> bool:
             exhaustive=_needs_every_test(submission),
             language=submission.language,
         )
-    except JudgeError:
+    except (JudgeError, UserError):
         return False
     return any(test.verdict is Verdict.TIME_LIMIT for test in result.tests)

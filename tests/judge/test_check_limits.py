@@ -135,6 +135,14 @@ def test_the_margins_of_a_limit(
     assert limit.slowest_accepted_s == (None if slowest is None else pytest.approx(slowest, abs=0.15))
 
 
+def test_what_cannot_be_judged_does_not_stop_the_rest(judge: Judge) -> None:
+    odd = replace(problem(Submission("a", "", ("correct",))), id="q", checker="telepathy")
+    fine = problem(Submission("b", formats.DOUBLE_PY, ("correct",)))
+    result = run(judge, odd, fine)
+    assert [(c.got, c.agrees) for c in result.programs] == [("judge failed", None), ("correct", True)]
+    assert "telepathy" in result.programs[0].detail
+
+
 def test_problems_without_programs_and_interactive_ones_are_counted(judge: Judge) -> None:
     talk = replace(problem(Submission("a", "", ("correct",))), id="q", interactive=True)
     result = run(judge, problem(), talk)
