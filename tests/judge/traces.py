@@ -1,11 +1,13 @@
 """What a judge could leave on the host, to be compared before and after."""
 
+import contextlib
 import os
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from cef_env.sandbox import landlock, owner
+from cef_env.sandbox import docker, landlock, owner
 from cef_env.sandbox.cgroups import PREFIX, find_parent
 
 
@@ -19,6 +21,7 @@ class Traces:
     shm: frozenset[str]
     cgroups: frozenset[str]
     folders: frozenset[str]
+    containers: frozenset[str]
 
 
 def descendants() -> frozenset[str]:
@@ -36,6 +39,16 @@ def descendants() -> frozenset[str]:
     return frozenset(found)
 
 
+def containers(mark: str) -> frozenset[str]:
+    """Containers of the process of this mark; none where this process never used Docker."""
+    if "docker" not in sys.modules:
+        return frozenset()
+    with contextlib.closing(docker._client()) as client:
+        filters = {"label": f"{docker.LABEL}={mark}"}
+        found = client.containers.list(all=True, filters=filters, ignore_removed=True)
+        return frozenset(container.id for container in found)
+
+
 def traces() -> Traces:
     """All traces of this process's judges now."""
     parent = find_parent()
@@ -51,4 +64,5 @@ def traces() -> Traces:
             for group in folder.glob(f"{PREFIX}.*.{os.getpid()}.*")
         ),
         folders=frozenset(map(str, folders)),
+        containers=containers(owner.mark()),
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cef_env.errors import UserError
 from cef_env.sandbox import Box, BoxError, Contents, Limits, Stop, Tier, resolve
 from tests.judge.helpers import NO_MOUNTS, TIERS, tier_or_skip
 
@@ -132,7 +133,12 @@ print(wrote)
 
 
 def test_packages(box: Box) -> None:
-    with Box(box.plan, Contents(packages=("numpy",))) as with_numpy:
+    try:
+        with_numpy = Box(box.plan, Contents(packages=("numpy",)))
+    except UserError as error:  # a container has the packages of its image
+        assert box.plan.tier is Tier.DOCKER
+        pytest.skip(str(error))
+    with with_numpy:
         program = "import numpy.linalg\nprint(numpy.linalg.det(numpy.eye(3)))\nimport random; random.seed(1)"
         assert output(with_numpy, program) == "1.0"
     assert box.load("import numpy", LIMITS) is None
