@@ -24,8 +24,8 @@ class Traces:
     containers: frozenset[str]
 
 
-def descendants() -> frozenset[str]:
-    """Processes whose ancestor is this one, and this one."""
+def descendants(ancestor: int | None = None) -> frozenset[str]:
+    """A process (this one) and those whose ancestor it is."""
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -33,7 +33,7 @@ def descendants() -> frozenset[str]:
                 parents[entry.name] = (entry / "stat").read_text().rpartition(")")[2].split()[1]
             except OSError:
                 continue
-    found: set[str] = {str(os.getpid())}
+    found: set[str] = {str(ancestor or os.getpid())}
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more
     return frozenset(found)
