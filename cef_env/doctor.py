@@ -25,10 +25,10 @@ from cef_env.machine import features
 from cef_env.sandbox.tiers import Tier, resolve
 from cef_env.ui import Reporter
 
-LIKE_REFERENCE = (0.8, 1.25)
-"""Speed factors that are not worth acting on."""
-UNSTEADY = 1.3
-SPEED_RUNS = 5
+LIKE_REFERENCE = (0.75, 1.33)
+"""Speed factors that are not worth acting on: virtual cores alone vary that much from minute to minute."""
+UNSTEADY = 1.5
+SPEED_RUNS = 7
 MAX_DETAIL = 160
 
 
@@ -119,7 +119,8 @@ def _why_not(tier: Tier) -> str | None:
     try:
         resolve(tier)
     except SandboxUnavailableError as error:
-        return str(error)
+        # The row names the tier already, and another tier may well work.
+        return str(error).removeprefix("no isolation possible: ").removeprefix(f"{tier}: ")
     return None
 
 
@@ -154,7 +155,7 @@ def _tiers(checkup: Checkup) -> Table:
     table = Table.grid(padding=(0, 2))
     for name, failure in checkup.tiers.items():
         state = "used" if name == checkup.tier else "works" if failure is None else "no"
-        why = failure if failure and failure != checkup.problem else ""  # the problem is shown at the end
+        why = failure if failure and failure not in (checkup.problem or "") else ""  # told at the end
         mark = Text(state, style="green" if state == "used" else "")
         table.add_row(Text(f"tier {name}", style="bold"), mark, Text(why))
     return table
@@ -203,7 +204,10 @@ def _speed(speed: Speed) -> list[RenderableType]:
         Text(f"speed factor {factor:.2f} (a fixed program takes {factor * REFERENCE_S:.2f} s of CPU here, ")
         + Text(f"{REFERENCE_S:g} s on the reference machine)")
     ]
-    if LIKE_REFERENCE[0] <= factor <= LIKE_REFERENCE[1]:
+    if speed.spread > UNSTEADY:  # no advice from a number that the next minute contradicts
+        text = f"Measured unsteadily (slowest run {speed.spread:.2f} times the fastest): repeat when idle."
+        parts.append(Text(text, style="yellow"))
+    elif LIKE_REFERENCE[0] <= factor <= LIKE_REFERENCE[1]:
         parts.append(Text("Time limits mean here what they were chosen to mean: leave them."))
     else:
         kind, effect = ("slower", "loosens") if factor > 1 else ("faster", "tightens")
@@ -213,7 +217,4 @@ def _speed(speed: Speed) -> list[RenderableType]:
                 f"{factor:.2f}) {effect} time limits to match; results of different factors do not compare."
             )
         )
-    if speed.spread > UNSTEADY:
-        text = f"Measured unsteadily (slowest run {speed.spread:.2f} times the fastest): repeat when idle."
-        parts.append(Text(text, style="yellow"))
     return parts

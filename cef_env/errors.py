@@ -26,3 +26,7 @@ class InstrumentError(CefError, RuntimeError):
 
 class JudgeError(InstrumentError):
     """The judge could not reach a verdict (box died, protocol broken, checker failed)."""
+
+
+class CheckerError(JudgeError):
+    """The checker program of a problem failed: it does not compile, crashed, or reported a fault."""

@@ -1,5 +1,6 @@
 """The `cef` command: mistakes are one line with status 2 and leave nothing behind."""
 
+import json
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from cef_env.cli import main, parse_alphas
 from cef_env.errors import UserError
+
+ROOT = Path(__file__).parents[1]
 
 
 @dataclass
@@ -52,6 +55,11 @@ def cef(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
         (["problems", "show", "builtin:easy", "nothing"], "no problem 'nothing'"),
         (["judge", "builtin:easy#nothing", "missing.py"], "missing.py"),
         (["judge", "nothing", "missing.py"], "SOURCE#ID"),
+        (["judge", "builtin:easy#nothing", "."], "Is a directory"),
+        (["judge", "builtin:easy#nothing", sys.executable], "cannot be read as text"),
+        (["judge", "builtin:easy#nothing", __file__], "no problem 'nothing'"),
+        (["judge", "builtin:easy#nothing", __file__, "--language", "rust"], "language='rust'"),
+        (["judge", "builtin:easy#nothing", str(ROOT / "LICENSE")], "--language"),
         (["play", "cef/Nowhere-v0"], "cef/Nowhere-v0"),
         (["rollout", "--agent", "scripted:magic", "--out", "run"], "scripted:magic"),
         (["rollout", "--agent", "scripted:efficient", "--coverage", "0", "--out", "run"], "coverage="),
@@ -98,6 +106,51 @@ def test_judge_shows_a_verdict_for_each_test(cef: Cef, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "runtime_error" in done.stdout
     assert "correctness_failure" in done.stdout
+
+
+@pytest.fixture
+def problem(cef: Cef) -> str:
+    """SOURCE#ID of some problem."""
+    source = "builtin:easy?count=1"
+    return f"{source}#{cef('problems', 'list', source).stdout.strip()}"
+
+
+def test_judge_speaks_the_language_of_the_suffix(cef: Cef, problem: str, tmp_path: Path) -> None:
+    for name in ("a.cpp", "a.cc", "a.cxx"):
+        (tmp_path / name).write_text("int main() { return 0 }")
+        done = cef("judge", problem, name)
+        assert done.returncode == 0, done.stderr
+        assert "does not compile: main.cpp" in done.stdout
+    (tmp_path / "a.txt").write_text("print(1 2)")
+    assert "does not compile: SyntaxError" in cef("judge", problem, "a.txt", "--language", "python").stdout
+
+
+def test_judge_shows_where_a_wrong_answer_parts(cef: Cef, problem: str, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("print('\\x1b[2J')")
+    done = cef("judge", problem, "a.py", "--sandbox", "rlimits")
+    assert "test 1: token 1 differs" in done.stdout
+    assert r"[\x1b[2J]" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert "sandbox rlimits" in done.stdout
+
+
+def test_judge_as_json(cef: Cef, problem: str, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("print('no')")
+    done = cef("judge", problem, "a.py", "--json", "--speed-factor", "2")
+    data = json.loads(done.stdout)
+    assert data["tests"][0]["verdict"] == "wrong_answer"
+    assert data["rewards"]["inf"] == 0
+    assert data["speed_factor"] == 2.0
+    assert data["first_difference"]["printed"]["here"] == "no"
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf"])
+def test_a_speed_factor_that_makes_no_sense(cef: Cef, problem: str, tmp_path: Path, value: str) -> None:
+    (tmp_path / "a.py").write_text("print('no')")
+    done = cef("judge", problem, "a.py", f"--speed-factor={value}")
+    assert done.returncode == 2
+    assert "speed_factor=" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize(

@@ -10,27 +10,30 @@ test. Does not extract programs from answers and gives no reward by itself: see 
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
+from typing import Literal, overload
 
-from cef_env.errors import JudgeError, UserError
+from cef_env.errors import CheckerError, JudgeError, UserError
 from cef_env.judge.cache import ResultCache
 from cef_env.judge.checkers import get_checker
+from cef_env.judge.custom_checker import Check, CheckerPrograms
 from cef_env.judge.languages import CompileError, Compiler, Language, parse_language
 from cef_env.judge.pool import BoxPool
 from cef_env.judge.speed import speed_factor as parse_speed_factor
-from cef_env.judge.types import JudgeResult, TestResult, Verdict, classify
-from cef_env.judge.verdicts import decide
-from cef_env.problems.types import Coverage, Problem, TestCase, parse_coverage
+from cef_env.judge.suite import Job, Watch, refuse_mistakes, run_tests
+from cef_env.judge.types import JudgeResult, TestResult, classify
+from cef_env.problems.types import Coverage, Problem, parse_coverage
 from cef_env.sandbox.box import Box
 from cef_env.sandbox.bwrap import package_paths
 from cef_env.sandbox.cgroups import sweep
 from cef_env.sandbox.tiers import Tier, resolve
-from cef_env.sandbox.types import BoxError, Contents, Execution, Limits
+from cef_env.sandbox.types import BoxError, Contents
 
 VERSION = 3
 """Part of every cache key: raise it when the same program could get another result."""
@@ -42,8 +45,6 @@ Load = Callable[[Box], str | None] | Callable[[Box], None]
 """Gives a box a program; the compiler's message, if it does not compile."""
 Progress = Callable[[int, int], None]
 """(finished, total) after each result of `Judge.map`."""
-Watch = Callable[[TestCase, Execution, TestResult], None]
-"""Told of each test of `Judge.run`: the only way to see what a program printed, which no result keeps."""
 
 
 class Judge:
@@ -76,12 +77,13 @@ class Judge:
         self.workers = workers or BOXES_PER_CORE * len(os.sched_getaffinity(0))
         self.speed_factor = parse_speed_factor(speed_factor)
         plan = resolve(sandbox)
-        self._cache = ResultCache(cache) if cache is not None else None
         if plan.cgroups:
             sweep(plan.cgroups)
         package_paths(packages)
+        self._cache = ResultCache(cache) if cache is not None else None
         self._pool = BoxPool(plan, self.workers, Contents(packages=tuple(packages)))
         self._compiler = Compiler(plan, self.workers)
+        self._checkers = CheckerPrograms(plan, self.workers, self._compiler)
         self._lock = threading.Lock()
         self._running: dict[str, Future[JudgeResult]] = {}
 
@@ -116,20 +118,16 @@ class Judge:
                 over if its box dies.
 
         Raises:
-            JudgeError: the judge failed, twice; nothing is known about the program.
-            UserError: the problem has no test under 10^coverage characters, or an unknown checker.
+            JudgeError: the judge failed, twice, or its checker did (`CheckerError`): nothing is known.
+            UserError: the problem has no test under 10^coverage characters, an unknown checker, or cannot be
+                judged (interactive; a function, in C++); the program is not text.
         """
         self._pool.check()
-        coverage, language = parse_coverage(coverage), parse_language(language)
-        if not problem.coverage(coverage):
-            raise UserError(
-                f"problem {problem.id!r} has no test under 10^{coverage} characters; "
-                f"its smallest coverage is {problem.levels[0]}"
-            )
-        get_checker(problem.checker)
+        job = Job(problem, program, parse_coverage(coverage), exhaustive, parse_language(language))
+        refuse_mistakes(job)
         if watch is not None:
-            return self._run_twice(problem, program, coverage, exhaustive, language, watch)
-        key = self._key(problem, program, coverage, exhaustive, language)
+            return self._run_twice(job, watch)
+        key = self._key(job)
         with self._lock:
             shared = self._running.get(key)
             if shared is None:
@@ -139,7 +137,7 @@ class Judge:
         try:
             result = self._cache.get(key) if self._cache is not None else None
             if result is None:
-                result = self._run_twice(problem, program, coverage, exhaustive, language)
+                result = self._run_twice(job)
                 if self._cache is not None:
                     self._cache.put(key, result)
         except BaseException as error:
@@ -152,6 +150,7 @@ class Judge:
             with self._lock:
                 del self._running[key]
 
+    @overload
     def map(
         self,
         pairs: Iterable[Pair],
@@ -159,24 +158,58 @@ class Judge:
         exhaustive: bool = False,
         progress: Progress | None = None,
         language: str = Language.PYTHON,
-    ) -> list[JudgeResult]:
+        errors: Literal["raise"] = "raise",
+    ) -> list[JudgeResult]: ...
+    @overload
+    def map(
+        self,
+        pairs: Iterable[Pair],
+        coverage: Coverage = None,
+        exhaustive: bool = False,
+        progress: Progress | None = None,
+        language: str = Language.PYTHON,
+        *,
+        errors: Literal["return"],
+    ) -> list[JudgeResult | JudgeError]: ...
+    def map(
+        self,
+        pairs: Iterable[Pair],
+        coverage: Coverage = None,
+        exhaustive: bool = False,
+        progress: Progress | None = None,
+        language: str = Language.PYTHON,
+        errors: Literal["raise", "return"] = "raise",
+    ) -> Sequence[JudgeResult | JudgeError]:
         """Judge many (problem, program) pairs in parallel; results in the order of the pairs.
 
         Equal pairs are judged once. `progress(finished, total)` is called from this thread, counting
-        distinct pairs. Raises what `run` raises, after the runs in progress have ended.
+        distinct pairs.
+
+        With `errors="return"` a pair that the judge failed on has its `JudgeError` in place of a result, and
+        the other pairs keep theirs. With `errors="raise"` the first error is raised, after the runs in
+        progress have ended. A `UserError` is always raised: it is a mistake of the caller.
         """
-        pairs = list(pairs)
-        keys = [self._key(problem, program, coverage, exhaustive, language) for problem, program in pairs]
-        distinct = dict(zip(keys, pairs))
-        results: dict[str, JudgeResult] = {}
+        if errors not in ("raise", "return"):
+            raise UserError(f"errors={errors!r}: use raise or return")
+        options = (parse_coverage(coverage), exhaustive, parse_language(language))
+        jobs = [Job(problem, program, *options) for problem, program in pairs]
+        for job in jobs:
+            refuse_mistakes(job)
+        keys = [self._key(job) for job in jobs]
+        distinct = dict(zip(keys, jobs))
+        results: dict[str, JudgeResult | JudgeError] = {}
         with ThreadPoolExecutor(self.workers, thread_name_prefix="cef-judge") as threads:
             futures = {
-                threads.submit(self.run, problem, program, coverage, exhaustive, language): key
-                for key, (problem, program) in distinct.items()
+                threads.submit(self.run, job.problem, job.program, *options): key
+                for key, job in distinct.items()
             }
             try:
                 for future in as_completed(futures):
-                    results[futures[future]] = future.result()
+                    failure = future.exception()
+                    if isinstance(failure, JudgeError) and errors == "return":
+                        results[futures[future]] = failure
+                    else:
+                        results[futures[future]] = future.result()
                     if progress is not None:
                         progress(len(results), len(distinct))
             except BaseException:
@@ -187,6 +220,7 @@ class Judge:
     def close(self) -> None:
         """End all boxes. Idempotent."""
         self._pool.close()
+        self._checkers.close()
         self._compiler.close()
         if self._cache is not None:
             self._cache.close()
@@ -199,101 +233,63 @@ class Judge:
     ) -> None:
         self.close()
 
-    def _key(
-        self, problem: Problem, program: str, coverage: Coverage, exhaustive: bool, language: str
-    ) -> str:
+    def _key(self, job: Job) -> str:
         """Everything that a result depends on."""
-        source = hashlib.sha256(program.encode("utf-8", "surrogatepass")).hexdigest()
-        limits = (limits_of(problem, self.speed_factor), self.speed_factor)
-        parts = (VERSION, self.tier, problem.id, problem.tests_hash, limits, source, coverage)
+        source = hashlib.sha256(job.program.encode("utf-8", "surrogatepass")).hexdigest()
+        problem, limits = job.problem, (job.limits(self.speed_factor), self.speed_factor)
+        parts = (VERSION, self.tier, problem.id, problem.tests_hash, limits, source, job.coverage)
         packages = [(name, version(name)) for name in self._pool.contents.packages]
-        return hashlib.sha256(repr((*parts, exhaustive, language, packages)).encode()).hexdigest()
+        headers = self._checkers.headers(problem.checker_program)
+        whole = (*parts, job.exhaustive, job.language, packages, headers)
+        return hashlib.sha256(repr(whole).encode()).hexdigest()
 
-    def _run_twice(
-        self,
-        problem: Problem,
-        program: str,
-        coverage: Coverage,
-        exhaustive: bool,
-        language: Language,
-        watch: Watch | None = None,
-    ) -> JudgeResult:
+    def _run_twice(self, job: Job, watch: Watch | None = None) -> JudgeResult:
         """Once, and again on a fresh box if the first died: something outside may have killed it."""
-        limits = limits_of(problem, self.speed_factor)
-        load: Load = partial(Box.load, program=program, limits=limits)
-        if language is not Language.PYTHON:
+        limits, function = job.limits(self.speed_factor), job.problem.function
+        load: Load = partial(Box.load, program=job.program, limits=limits, function=function)
+        if job.language is not Language.PYTHON:
             try:
-                executable = self._compiler.compile(program, language)
+                executable = self._compiler.compile(job.program, job.language)
             except CompileError as error:
-                return self._result(problem, (), coverage, exhaustive, str(error))
+                return self._result(job, [], str(error))
             load = partial(Box.load_native, executable=executable, limits=limits)
         try:
-            return self._run_once(problem, load, coverage, exhaustive, watch)
+            return self._run_once(job, load, watch)
         except BoxError:
-            return self._run_once(problem, load, coverage, exhaustive, watch, fresh=True)
+            return self._run_once(job, load, watch, fresh=True)
 
-    def _run_once(
-        self,
-        problem: Problem,
-        load: Load,
-        coverage: Coverage,
-        exhaustive: bool,
-        watch: Watch | None,
-        fresh: bool = False,
-    ) -> JudgeResult:
-        limits = limits_of(problem, self.speed_factor)
+    def _run_once(self, job: Job, load: Load, watch: Watch | None, fresh: bool = False) -> JudgeResult:
         tests: list[TestResult] = []
         with self._pool.box(fresh) as box:
             compile_error = load(box)
             if compile_error is None:
-                tests = _run_tests(box, problem, limits, coverage, exhaustive, watch)
+                with self._check(job.problem) as check:
+                    tests = run_tests(box, job, check, watch)
             box.unload()
-        return self._result(problem, tuple(tests), coverage, exhaustive, compile_error)
+        return self._result(job, tests, compile_error)
 
-    def _result(
-        self,
-        problem: Problem,
-        tests: tuple[TestResult, ...],
-        coverage: Coverage,
-        exhaustive: bool,
-        compile_error: str | None,
-    ) -> JudgeResult:
+    @contextmanager
+    def _check(self, problem: Problem) -> Iterator[Check]:
+        """What compares outputs, for the tests of one run."""
+        if problem.checker_program is None:
+            checker = get_checker(problem.checker)
+            yield lambda stdin, printed, expected: checker(printed, expected)
+            return
+        try:
+            with self._checkers.lend(problem.checker_program) as check:
+                yield check
+        except CheckerError as error:
+            raise CheckerError(f"problem {problem.id!r}: {error}") from error
+
+    def _result(self, job: Job, tests: Sequence[TestResult], compile_error: str | None) -> JudgeResult:
         return JudgeResult(
-            problem_id=problem.id,
+            problem_id=job.problem.id,
             outcome=classify(tests, compile_error=compile_error is not None),
-            tests=tests,
-            levels=problem.levels,
-            coverage=coverage,
-            exhaustive=exhaustive,
+            tests=tuple(tests),
+            levels=job.problem.levels,
+            coverage=job.coverage,
+            exhaustive=job.exhaustive,
             compile_error=compile_error,
             tier=str(self.tier),
             speed_factor=self.speed_factor,
         )
-
-
-def limits_of(problem: Problem, speed_factor: float = 1.0) -> Limits:
-    """The limits of one test of this problem on a machine of this speed."""
-    return Limits(cpu_s=problem.time_limit_s * speed_factor, memory_bytes=problem.memory_limit_mb << 20)
-
-
-def _run_tests(
-    box: Box, problem: Problem, limits: Limits, coverage: Coverage, exhaustive: bool, watch: Watch | None
-) -> list[TestResult]:
-    checker = get_checker(problem.checker)
-    results: list[TestResult] = []
-    for test in problem.coverage(coverage):
-        stdin = test.input.encode("utf-8", "surrogateescape")
-        expected = test.output.encode("utf-8", "surrogateescape")
-        execution = box.run(stdin)
-        if execution.killed_from_outside:
-            execution = box.run(stdin)
-        try:
-            result = decide(execution, limits, expected, test.length, checker)
-        except Exception as error:  # a checker is code of its own; its failure is no verdict
-            raise JudgeError(f"checker {problem.checker!r} failed on {problem.id!r}: {error!r}") from error
-        results.append(result)
-        if watch is not None:
-            watch(test, execution, result)
-        if result.verdict is not Verdict.ACCEPTED and not exhaustive:
-            break
-    return results

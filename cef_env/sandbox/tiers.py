@@ -110,7 +110,8 @@ def _resolve(wanted: tuple[Tier, ...], euid: int) -> Plan:
         if isinstance(result, Plan):
             return result
         reasons.append(f"{tier}: {result}")
-    raise SandboxUnavailableError(f"no isolation possible: {'; '.join(reasons)}")
+    what = "no isolation possible" if len(wanted) > 1 else "this isolation is not possible here"
+    raise SandboxUnavailableError(f"{what}: {'; '.join(reasons)}")
 
 
 def _find(tier: Tier, euid: int, forced: bool = False) -> Plan | str:

@@ -10,13 +10,6 @@ TIERS = ("cgroups", "rlimits", "docker", "landlock", "landlock_no_fork")
 NO_MOUNTS = ("landlock", "landlock_no_fork")
 """Tiers where programs cannot write files, and can see that files of the host exist."""
 
-_WRITE = {"multiprocessing", "temporary_file", "file_in_the_working_folder", "process_with_a_queue"}
-_WRITE |= {"answer_to_a_file", "memory_in_files", "remembers_in_a_file"}
-_START = {"subprocess_python", "fork_and_pipe"}
-_START |= {"cpu_in_waited_children", "cpu_in_a_grandchild", "memory_of_three_children"}
-IMPOSSIBLE = {"landlock": _WRITE, "landlock_no_fork": _WRITE | _START}
-"""Tier -> labelled programs that its documented limits exclude: files they write, processes they start."""
-
 
 def tier_or_skip(name: str) -> Plan:
     """The plan of a tier; skips the test where the machine does not have it (never the weakest)."""

@@ -30,9 +30,9 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     original = Box.load
 
-    def load(box: Box, program: str, limits: Limits) -> str | None:
+    def load(box: Box, program: str, limits: Limits, function: str | None = None) -> str | None:
         seen.append(program)
-        return original(box, program, limits)
+        return original(box, program, limits, function)
 
     monkeypatch.setattr(Box, "load", load)
     return seen
@@ -155,9 +155,8 @@ def test_cache_is_shared_by_processes_that_get_killed(tmp_path: Path) -> None:
 
 
 def zygote_of(box: Box) -> int:
-    children = (
-        Path(f"/proc/{box.zygote.process.pid}/task/{box.zygote.process.pid}/children").read_text().split()
-    )
+    pid = box.zygote.process.pid
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return int(children[0])
 
 
@@ -281,7 +280,7 @@ def test_killing_the_judge_ends_its_boxes_and_the_next_judge_removes_its_cgroups
     if parent is None:
         return
     pattern = f"{PREFIX}.*.{process.pid}.*"
-    assert any(list(folder.glob(pattern)) for folder in parent.folders)
+    # Another judge on this machine may have swept them already.
     while any(list(folder.glob(pattern)) for folder in parent.folders) and time.monotonic() < deadline:
         sweep(parent)
     assert not any(list(folder.glob(pattern)) for folder in parent.folders)

@@ -35,10 +35,14 @@ class Confinement:
         self.join_fds = join_fds
         self.filter = bytes.fromhex(config["seccomp"])
         self.own_pid = struct.pack("=I", config["own_pid"])
+        # Laid out once where it can be: in the child every page that is touched first is a page copied.
+        self.seccomp = None if self.own_pid in self.filter else kernel.SeccompFilter(self.filter)
 
     def enter(self, stdio: tuple[int, int, int], limits: dict, writes: bool) -> None:
         """In the child: become a nobody with limits. The cgroup comes last, so set-up is not charged."""
-        seccomp = kernel.SeccompFilter(self.filter.replace(self.own_pid, struct.pack("=I", os.getpid())))
+        seccomp = self.seccomp or kernel.SeccompFilter(
+            self.filter.replace(self.own_pid, struct.pack("=I", os.getpid()))
+        )
         for target, fd in enumerate(stdio):
             os.dup2(fd, target)
         os.setsid()

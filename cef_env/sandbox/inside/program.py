@@ -111,6 +111,7 @@ def exit_status(error: BaseException) -> int:
 
 def text_stream(fd: int, mode: str) -> io.TextIOWrapper:
     raw_file = io.FileIO(fd, mode, closefd=False)
+    raw_file.name = ("<stdin>", "<stdout>", "<stderr>")[fd]
     buffered = io.BufferedReader(raw_file) if mode == "r" else io.BufferedWriter(raw_file)
     errors = "backslashreplace" if fd == 2 else "surrogateescape"
     stream = io.TextIOWrapper(buffered, encoding="utf-8", errors=errors, line_buffering=fd == 2)
