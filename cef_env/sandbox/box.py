@@ -14,17 +14,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from cef_env.errors import UserError
 from cef_env.sandbox import seccomp
 from cef_env.sandbox.cgroups import BoxCgroup
 from cef_env.sandbox.inside import protocol
 from cef_env.sandbox.launch import launch
 from cef_env.sandbox.tiers import Plan
-from cef_env.sandbox.types import BoxError, Contents, Execution, Limits, Stop
+from cef_env.sandbox.types import MAX_PROCESSES, BoxError, Contents, Execution, Limits, Stop
 
 START_TIMEOUT_S = 30.0
 REPLY_SLACK_S = 30.0
 COMPILE_CPU_S = 10.0
-MAX_PROCESSES = 96
 TMPFS_INODES = 4096
 STDERR_BYTES = 1 << 16
 INTERPRETER_BYTES = 16 << 20
@@ -78,7 +78,10 @@ class Box:
         finally:
             for fd in fds:
                 os.close(fd)
-        if self._receive(START_TIMEOUT_S) != protocol.READY:
+        reply = self._receive(START_TIMEOUT_S)
+        if reply.startswith(protocol.MISSING):
+            raise UserError(reply.removeprefix(protocol.MISSING).decode())
+        if reply != protocol.READY:
             raise BoxError(f"the box did not start: {self.zygote.complaint()}")
 
     def load(self, program: str, limits: Limits, function: str | None = None) -> str | None:

@@ -84,6 +84,12 @@ class PrivateFolder:
         for folder in bwrap.package_paths(packages).values():
             os.symlink(folder, f"{self.site}/{os.path.basename(folder)}")
 
+    def share(self) -> str:
+        """Path for a socket in `work`, which a container may enter, and no other user of this machine."""
+        os.chmod(self._top, 0o700)
+        os.chmod(self.work, 0o755)
+        return f"{self.work}/socket"
+
     def remove(self) -> None:
         """Remove them with all that is in them. Idempotent."""
         with contextlib.suppress(FileNotFoundError):

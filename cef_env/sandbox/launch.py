@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cef_env.sandbox import bwrap
+from cef_env.sandbox.docker import DockerZygote
 from cef_env.sandbox.inside import protocol
 from cef_env.sandbox.landlock import PrivateFolder, box_rules, kept_capability
 from cef_env.sandbox.seccomp import Mode
 from cef_env.sandbox.tiers import Plan, Tier
-from cef_env.sandbox.types import Contents
+from cef_env.sandbox.types import MAX_PROCESSES, Contents
 
 INSIDE = str(Path(__file__).with_name("inside"))
 END_TIMEOUT_S = 5.0
@@ -171,6 +172,8 @@ def launch(plan: Plan, contents: Contents) -> Zygote:
     """Start the zygote of one box of `plan`."""
     if plan.tier in (Tier.LANDLOCK, Tier.LANDLOCK_NO_FORK):
         return DirectZygote(plan, contents)
+    if plan.tier is Tier.DOCKER:
+        return DockerZygote(plan.image, INSIDE, contents, MAX_PROCESSES)
     return BwrapZygote(plan, contents)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from cef_env.errors import InstrumentError, SandboxUnavailableError, UserError
 from cef_env.sandbox.bwrap import find_bwrap
 from cef_env.sandbox.cgroups import CgroupParent, find_parent
+from cef_env.sandbox.docker import require_image
 from cef_env.sandbox.inside.landlock import SIGNAL_ABI, kernel_abi
 from cef_env.sandbox.landlock import processes_of
 
@@ -28,6 +29,12 @@ class Tier(StrEnum):
     """bubblewrap and namespaces, no control groups. Memory is limited by RLIMIT_DATA and judged by the peak
     resident size of each single process; the CPU time of children counts when they end, and wall time bounds
     them before."""
+    DOCKER = "docker"
+    """A container of a Docker engine per box, of the image CEF_DOCKER_IMAGE (python:3.12-slim). The image's
+    Python, packages and compilers are those of programs, and they see its files, /proc and /sys. Memory as in
+    `rlimits`, and the container has half of the machine's as an outer bound; CPU time counts all children
+    where the container has its own counter mounted, else as in `rlimits`. The bound on the files of a test
+    holds for each of its folder, /tmp and /dev/shm."""
     LANDLOCK = "landlock"
     """No namespaces: Landlock (Linux 6.12 or newer) confines which files can be opened, and signals to the
     test itself. Limits as in `rlimits`. What it does not do:
@@ -58,11 +65,13 @@ class Plan:
     cgroups: CgroupParent | None = None
     landlock_abi: int = 0
     """Version of Landlock to speak, in the tiers that use it."""
+    image: str = ""
+    """Of the containers, in the tier `docker`."""
 
     @property
     def own_user(self) -> bool:
         """Whether the tests of a box get a user of their own; else they keep ours."""
-        return os.geteuid() == 0 and not self.user_namespace
+        return self.tier is Tier.DOCKER or (os.geteuid() == 0 and not self.user_namespace)
 
     def processes_of_ours(self) -> int:
         """How many processes there are that a limit on those of the tests' user would count too."""
@@ -97,7 +106,7 @@ def survey() -> list[tuple[Tier, str | None]]:
 def _resolve(wanted: tuple[Tier, ...], euid: int) -> Plan:
     reasons = []
     for tier in wanted:
-        result = _find(tier, euid)
+        result = _find(tier, euid, forced=len(wanted) == 1)
         if isinstance(result, Plan):
             return result
         reasons.append(f"{tier}: {result}")
@@ -105,8 +114,13 @@ def _resolve(wanted: tuple[Tier, ...], euid: int) -> Plan:
     raise SandboxUnavailableError(f"{what}: {'; '.join(reasons)}")
 
 
-def _find(tier: Tier, euid: int) -> Plan | str:
-    """The plan of a tier that was seen to work, or the reason why there is none and what would help."""
+def _find(tier: Tier, euid: int, forced: bool = False) -> Plan | str:
+    """The plan of a tier that was seen to work, or the reason why there is none and what would help.
+
+    `forced`: nothing else was asked for; then an image is pulled.
+    """
+    if tier is Tier.DOCKER:
+        return _find_docker(forced)
     if tier in (Tier.CGROUPS, Tier.RLIMITS):
         return _find_bubblewrap(tier, euid)
     return _find_landlock(tier)
@@ -130,6 +144,14 @@ def _find_bubblewrap(tier: Tier, euid: int) -> Plan | str:
             return plan
         reasons.append(failure)
     return f"{'; '.join(dict.fromkeys(reasons))}. {_remedy()}"
+
+
+def _find_docker(forced: bool) -> Plan | str:
+    try:
+        plan = Plan(Tier.DOCKER, user_namespace=False, image=require_image(pull=forced))
+    except SandboxUnavailableError as error:
+        return str(error)
+    return _try(plan) or plan
 
 
 def _find_landlock(tier: Tier) -> Plan | str:

@@ -1,11 +1,13 @@
 """What a judge could leave on the host, to be compared before and after."""
 
+import contextlib
 import os
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from cef_env.sandbox import landlock, owner
+from cef_env.sandbox import docker, landlock, owner
 from cef_env.sandbox.cgroups import PREFIX, find_parent
 
 
@@ -19,10 +21,11 @@ class Traces:
     shm: frozenset[str]
     cgroups: frozenset[str]
     folders: frozenset[str]
+    containers: frozenset[str]
 
 
-def descendants() -> frozenset[str]:
-    """Processes whose ancestor is this one, and this one."""
+def descendants(ancestor: int | None = None) -> frozenset[str]:
+    """A process (this one) and those whose ancestor it is."""
     parents = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -30,10 +33,20 @@ def descendants() -> frozenset[str]:
                 parents[entry.name] = (entry / "stat").read_text().rpartition(")")[2].split()[1]
             except OSError:
                 continue
-    found: set[str] = {str(os.getpid())}
+    found: set[str] = {str(ancestor or os.getpid())}
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more
     return frozenset(found)
+
+
+def containers(mark: str) -> frozenset[str]:
+    """Containers of the process of this mark; none where this process never used Docker."""
+    if "docker" not in sys.modules:
+        return frozenset()
+    with contextlib.closing(docker._client()) as client:
+        filters = {"label": f"{docker.LABEL}={mark}"}
+        found = client.containers.list(all=True, filters=filters, ignore_removed=True)
+        return frozenset(container.id for container in found)
 
 
 def traces() -> Traces:
@@ -51,4 +64,5 @@ def traces() -> Traces:
             for group in folder.glob(f"{PREFIX}.*.{os.getpid()}.*")
         ),
         folders=frozenset(map(str, folders)),
+        containers=containers(owner.mark()),
     )

@@ -2,6 +2,7 @@
 
     Namespaces   a pid namespace per program: the runner is its pid 1
     Domains      nested Landlock domains with signal scope: each reaches only what lies within it
+    Container    a container per box: the zygote is its pid 1
     Alone        Landlock without signal scope: a test cannot start processes, so there is one to kill
     Compilers    the same for compilers, which may
 
@@ -16,9 +17,19 @@ from typing import Protocol
 
 from . import kernel, landlock, workspace
 
+CPU_COUNTERS = (
+    "/sys/fs/cgroup/cpuacct/cpuacct.usage",
+    "/sys/fs/cgroup/cpu,cpuacct/cpuacct.usage",
+    "/sys/fs/cgroup/cpu.stat",
+)
+"""Of a container's own control group, where it is mounted in it: version 1, version 2."""
+
 
 class Isolation(Protocol):
     """One box's isolation; the methods in the order of their use."""
+
+    cpu_fd: int
+    """Counts the CPU time of everything in the box; -1 where nothing but the host's control groups does."""
 
     def enter_box(self) -> None:
         """In the zygote, before it does anything for anybody."""
@@ -41,6 +52,8 @@ class Isolation(Protocol):
 
 class Namespaces:
     """The box is bubblewrap's; every program gets pid and mount namespaces of its own."""
+
+    cpu_fd = -1
 
     def __init__(self, config: dict) -> None:
         self._config = config
@@ -69,6 +82,8 @@ class Namespaces:
 class Alone:
     """Files confined by Landlock; for kernels that do not scope signals. The seccomp filter of this mode
     denies fork and signals to others, so killing the main process of a test ends the test."""
+
+    cpu_fd = -1
 
     def __init__(self, config: dict) -> None:
         self._config = config
@@ -203,14 +218,55 @@ class Domains(Alone):
         self._kill_all()
 
 
+class Container:
+    """The box is a container of its own, and the zygote its first process, which kill(-1) spares."""
+
+    def __init__(self, config: dict) -> None:
+        self._config = config
+        self.cpu_fd = -1
+
+    def enter_box(self) -> None:
+        if os.getpid() != 1:
+            raise RuntimeError("the zygote must be the first process of its container")
+        for name in set(os.environ) - set(self._config["environment"]):
+            del os.environ[name]
+        if self._config["packages"]:
+            import site
+
+            self._config["site"] = site.getsitepackages()  # the image's
+        for path in CPU_COUNTERS:
+            with contextlib.suppress(OSError):
+                self.cpu_fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                break
+
+    def fork_runner(self) -> int:
+        return os.fork()
+
+    def enter_runner(self) -> None:
+        if os.getppid() != 1:
+            raise RuntimeError("the runner must be a child of the container's first process")
+        kernel.subreaper()
+
+    def workspace(self) -> workspace.Workspace:
+        return workspace.ContainerWorkspace(self._config)
+
+    def enter_test(self, writes: bool) -> None:
+        pass
+
+    def kill(self, pid: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGKILL)
+
+
 def _reap_all() -> None:
     with contextlib.suppress(ChildProcessError):
         while True:
             os.waitpid(-1, 0)
 
 
-KINDS: dict[str, type[Namespaces] | type[Alone]] = {
+KINDS: dict[str, type[Namespaces] | type[Alone] | type[Container]] = {
     "namespaces": Namespaces,
+    "container": Container,
     "domains": Domains,
     "alone": Alone,
     "compilers": Compilers,

@@ -45,7 +45,7 @@ class Runner:
         self.config = config
         self.isolation = isolation
         self.confinement = Confinement(config, isolation, cgroup[:-1])
-        self.cpu_fd = cgroup[-1] if cgroup else -1
+        self.cpu_fd = cgroup[-1] if cgroup else isolation.cpu_fd
         self.files = isolation.workspace()
         self.program = json.loads(message)
         self.limits = self.program["limits"]

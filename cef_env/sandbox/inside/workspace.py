@@ -7,7 +7,7 @@ import contextlib
 import os
 import stat
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from . import kernel, protocol
 
@@ -112,6 +112,56 @@ class FolderWorkspace(Workspace):
         empty(self.work)
 
 
+class ContainerWorkspace(Workspace):
+    """The three folders of a container that programs may write to, each a tmpfs for the life of the box.
+
+    Root has no power over files there, so what a test left is read and removed in the name of its user.
+    """
+
+    def __init__(self, config: dict) -> None:
+        super().__init__(config)
+        self._uid: int = config["uid"]
+        self._folders = (self.work, "/dev/shm", "/tmp")
+        self._clean: list | None = None
+
+    def fresh(self) -> None:
+        if self._clean is None:
+            os.makedirs(self.work, exist_ok=True)
+            for folder in self._folders:
+                os.chmod(folder, 0o1777)
+        if self._clean is None or self._state() != self._clean:
+            self._as_user(self._empty)
+            self._empty()  # what we placed
+            if any(map(os.listdir, self._folders)):
+                raise OSError("the folders of a test cannot be emptied")
+            self._clean = self._state()
+
+    def collect(self, names: Iterable[str], fds: Iterable[int], most: int) -> None:
+        if names:
+            self._as_user(lambda: super(ContainerWorkspace, self).collect(names, fds, most))
+
+    def _empty(self) -> None:
+        for folder in self._folders:
+            empty(folder)
+
+    def _state(self) -> list:
+        return [(os.statvfs(f).f_bfree, os.statvfs(f).f_ffree, os.stat(f).st_ctime_ns) for f in self._folders]
+
+    def _as_user(self, work: Callable[[], object]) -> None:
+        """Does `work` in a child that is the tests' user; no process of a test is left."""
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                kernel.become(self._uid)
+                work()
+                status = 0
+            finally:
+                os._exit(status)
+        if os.waitpid(pid, 0)[1] != 0:
+            raise OSError("the files of a test cannot be read or removed")
+
+
 def empty(folder: str) -> None:
     """Removes all that is in `folder` and may be removed by us, however deep and however closed to its owner.
 
@@ -122,7 +172,10 @@ def empty(folder: str) -> None:
         folders = _clear(top, top, "")
         while folders:
             name = folders.pop()
-            fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
+            try:
+                fd = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
+            except PermissionError:  # another user's
+                continue
             try:
                 folders += _clear(fd, top, f".{os.urandom(8).hex()}.")
             finally:
@@ -141,7 +194,8 @@ def _clear(fd: int, top: int, prefix: str) -> list[str]:
             if not entry.is_dir(follow_symlinks=False):
                 os.unlink(entry.name, dir_fd=fd)
                 continue
-            os.chmod(entry.name, 0o700, dir_fd=fd)
+            with contextlib.suppress(PermissionError):  # another user's, with something of ours in it perhaps
+                os.chmod(entry.name, 0o700, dir_fd=fd)
             name = f"{prefix}{number}" if prefix else entry.name
             if prefix:
                 os.rename(entry.name, name, src_dir_fd=fd, dst_dir_fd=top)

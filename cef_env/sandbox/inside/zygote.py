@@ -55,20 +55,36 @@ PRELOADED: tuple[ModuleType, ...] = (
 PRELOADED += (operator, random, re, statistics, string, typing)
 
 
+def connection(name: str) -> socket.socket:
+    """The socket to the host: the number of a descriptor, or a path to call, where stderr is got first."""
+    if name.isdecimal():
+        return socket.socket(fileno=int(name))
+    conn = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    conn.connect(name)
+    _, fds = receive(conn)
+    os.dup2(fds[0], 2)
+    os.close(fds[0])
+    return conn
+
+
 def main() -> None:
     kernel.large_main_stack()
     kernel.undumpable()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # a pid 1 without handlers ignores its namespace's signals
     builtins = sys.modules["builtins"]
     builtins.exit, builtins.quit = ExitBuiltin("exit"), ExitBuiltin("quit")  # type: ignore[attr-defined]
-    conn = socket.socket(fileno=int(sys.argv[1]))
+    conn = connection(sys.argv[1])
     message, cgroup = receive(conn)
     config = json.loads(message[1:])
     ground = isolation.KINDS[config["isolation"]](config)
     ground.enter_box()
     sys.path += config["site"]
     for name in config["packages"]:
-        importlib.import_module(name)
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            conn.send(protocol.MISSING + f"package {name!r} cannot be imported in a box: {error}".encode())
+            return
     conn.send(protocol.READY)
     _thread.stack_size(0)
     gc.collect()
