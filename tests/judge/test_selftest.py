@@ -153,3 +153,9 @@ def test_what_a_tier_refuses_is_left_out_by_name_and_the_rest_agrees() -> None:
 
 def test_every_refused_name_is_in_the_corpus() -> None:
     assert {item.name for item in CORPUS} >= WRITES_FILES | STARTS_PROCESSES
+
+
+def test_every_program_that_starts_a_process_is_known_to() -> None:
+    starts = ("os.fork", "subprocess", "multiprocessing", "os.system", "os.popen", "posix_spawn")
+    found = {item.name for item in CORPUS if any(word in item.program for word in starts)}
+    assert found <= WRITES_FILES | STARTS_PROCESSES

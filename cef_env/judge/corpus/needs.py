@@ -13,6 +13,7 @@ WRITES_FILES = frozenset(
 )
 STARTS_PROCESSES = frozenset(
     {
+        "child_that_never_ends",
         "cpu_in_a_grandchild",
         "cpu_in_waited_children",
         "crash_in_a_child_that_nobody_waits_for",
