@@ -104,6 +104,11 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "kexec_load": (246, 104),
     "kexec_file_load": (320, 294),
     "vhangup": (153, 58),
+    # The device files of a box are the machine's: a time set on one would outlive the test.
+    "utime": (132, None),
+    "utimes": (235, None),
+    "futimesat": (261, None),
+    "utimensat": (280, 88),
     "iopl": (172, None),
     "ioperm": (173, None),
     "modify_ldt": (154, None),
@@ -127,10 +132,6 @@ DENIED_WITH_LANDLOCK: dict[str, tuple[int | None, int | None]] = {
     "setxattrat": (463, 463),
     "removexattrat": (466, 466),
     "file_setattr": (469, 469),
-    "utime": (132, None),
-    "utimes": (235, None),
-    "futimesat": (261, None),
-    "utimensat": (280, 88),
     "truncate": (76, 45),  # before version 3 of Landlock
     # Would tell the names of files that appear in folders which cannot be opened.
     "inotify_init": (253, None),

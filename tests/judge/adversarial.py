@@ -257,6 +257,15 @@ print("ok")
 """,
         (ACCEPTED,),
     ),
+    Hostile(
+        "time_of_a_device",
+        """
+import os
+try: os.utime("/dev/null")
+except PermissionError: print("ok")
+""",
+        (ACCEPTED,),
+    ),
     Hostile("nul_in_source", "print('ok')\0", (), compile_error=True),
     Hostile("compile_bomb_nesting", "(" * 100_000 + ")" * 100_000, (), compile_error=True),
     Hostile("compile_bomb_unary", "-" * 200_000 + "1", (), compile_error=True),
