@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 import gymnasium as gym
 
+from cef_env.envs.prompts import prompt_text, require_prompt
 from cef_env.envs.spaces import Unicode
-from cef_env.envs.text import CutText, extract_program, statement_text
+from cef_env.envs.text import CutText, extract_program
 from cef_env.errors import UserError
 from cef_env.judge import FormatErrorCause, Judge, JudgeResult, shared_judge
 from cef_env.problems import Problem, ProblemSet, load, parse_coverage
@@ -48,6 +49,7 @@ class ReasoningEnv(gym.Env[str, str]):
     - `coverage`: k, or None (also "inf") for all tests. Only the tests under 10^k are run. Problems
       without any such test have no R_k and are dropped; `env.unwrapped.dropped` says how many.
     - `problems`: a source string ("builtin", "builtin:hard", "jsonl:PATH", ...), or a list of `Problem`.
+    - `prompt`: how a problem is put: "plain", "livecodebench", or a jinja2 template (`cef_env.envs.prompts`).
     - `judge`: a `Judge` of your own; by default all environments of the process share one.
     - `render_mode`: None or "ansi".
 
@@ -66,12 +68,14 @@ class ReasoningEnv(gym.Env[str, str]):
         coverage: int | str | float | None = None,
         problems: str | ProblemSet | Sequence[Problem] = "builtin",
         judge: Judge | None = None,
+        prompt: str = "plain",
         render_mode: str | None = None,
     ) -> None:
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise UserError(f"render_mode={render_mode!r}: use None or 'ansi'")
         self.coverage = parse_coverage(coverage)
         self.problems = load(problems)
+        self.prompt = require_prompt(prompt)
         self.render_mode = render_mode
         self.observation_space = Unicode()
         self.action_space = Unicode()
@@ -85,6 +89,8 @@ class ReasoningEnv(gym.Env[str, str]):
         """The ids of the problems that have an R_k at this coverage."""
         k = self.coverage
         ids = self.problems.ids
+        if not ids:
+            raise UserError(f"problems={self.problems.name!r}: the source holds no problem")
         if k is not None:
             ids = tuple(id_ for id_ in ids if self.problems.smallest_level(id_) <= k)
         if not ids:
@@ -115,7 +121,7 @@ class ReasoningEnv(gym.Env[str, str]):
                 f"use coverage >= {self.problem.levels[0]}"
             )
         self.result = self._answer = None
-        return statement_text(self.problem.statement), {
+        return prompt_text(self.problem, self.prompt), {
             "problem_id": self.problem.id,
             "levels": self.problem.levels,
         }
@@ -152,7 +158,7 @@ class ReasoningEnv(gym.Env[str, str]):
         """The conversation so far, in "ansi" mode."""
         if self.render_mode is None or self.problem is None:
             return None
-        parts = [f"[problem {self.problem.id}]\n{statement_text(self.problem.statement)}"]
+        parts = [f"[problem {self.problem.id}]\n{prompt_text(self.problem, self.prompt)}"]
         if self.result is not None:
             parts += [f"[answer]\n{self._answer}\n", f"[outcome] {self.result.outcome}\n"]
         return "\n".join(parts)
