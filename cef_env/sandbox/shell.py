@@ -1,0 +1,271 @@
+"""Talking to an interactive bash: send a command, know when it has ended, stop it, see the shell end.
+
+A command is known to have ended by a mark that the shell itself prints: a random key, which travels on the
+last line of the command and so lies in the shell's memory before the command runs, the exit status and the
+folder. Where bash runs, and how, is the business of a `Line`: see `pty_line.py` and `docker_terminal.py`.
+"""
+
+import re
+import secrets
+import signal
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+from cef_env.sandbox.transcript import Transcript, printable
+from cef_env.sandbox.types import BoxError
+
+START_TIMEOUT_S = 30.0
+COMMAND_BYTES = 16 << 20
+"""The longest command that is sent."""
+LINE_BYTES = 3000
+"""Of one line sent to a terminal: the kernel loses what lines of its canonical mode hold beyond 4095."""
+READ_BYTES = 1 << 16
+_MARK_BYTES = 1 << 15
+"""More than any mark is long; a mark that does not end within is the program's own text."""
+SCRIPT_FD = 62
+LADDER = ((signal.SIGINT, 0.7), (signal.SIGQUIT, 0.4), (signal.SIGTERM, 0.4), (signal.SIGKILL, 1.5))
+"""What a command over its time is sent, and how long each may take to bring the shell back."""
+LOOK_S = 0.25
+"""How often a running command's CPU time is looked at."""
+# Everything that another command could have left and that would hide or disturb the mark.
+_RESET = "set +o history +o histexpand +o verbose; PS1= PS2= PROMPT_COMMAND="
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalLimits:
+    """Limits of one terminal."""
+
+    timeout_s: float = 10.0
+    """Wall time of one command; then it is interrupted, and killed when it does not heed that."""
+    cpu_s: float = 120.0
+    """CPU time of everything in the terminal, over its whole life; then commands are refused. Where there are
+    no control groups it bounds each single process instead."""
+    memory_bytes: int = 512 << 20
+    """Of all processes together. Where there are no control groups: of the data of each single process."""
+    processes: int = 64
+    """Processes and threads at one time."""
+    files_bytes: int = 64 << 20
+    """All files in the working folder, /tmp and /dev/shm together."""
+    files: int = 8192
+    """How many files and folders there may be."""
+    output_characters: int = 20_000
+    """Of one command that are shown; more is cut in the middle."""
+    output_bytes: int = 64 << 20
+    """Of one command that are read at all; then it is stopped as if its time were over."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """What one command did."""
+
+    output: str
+    """stdout and stderr as the terminal shows them, cut in the middle when long. No control characters but
+    newline and tab: escape sequences are gone, others stand as `^G`."""
+    exit_status: int | None
+    """None when it was stopped."""
+    folder: str
+    """Working directory afterwards."""
+    stopped: bool
+    """Over its time (or printing without end): it was interrupted."""
+    cut: int
+    """Characters left out of the middle."""
+    restarted: bool
+    """The shell had ended (`exit`, `set -e`, killed) and a new one was started in the same files."""
+
+
+class ShellEnded(Exception):  # noqa: N818 - an event, not an error
+    """The shell is gone, the files are not. `status` as in `$?`."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class Line(Protocol):
+    """The way to a bash. Every method raises `BoxError` when the sandbox itself is gone."""
+
+    preamble: str
+    """Commands that put the terminal in order, before every mark; may be empty."""
+
+    def write(self, data: bytes) -> None:
+        """Send all of `data`. Raises `ShellEnded`."""
+
+    def read(self, timeout_s: float) -> bytes:
+        """What there is, at most `READ_BYTES`; empty at the time-out. Raises `ShellEnded` after the last byte."""
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """INT and QUIT to the shell and its children, as Ctrl-C does; TERM and KILL to its descendants only."""
+
+    def start_shell(self, end: bool) -> None:
+        """Start the first, or the next, shell in the same files; first end the present one if `end`."""
+
+    def cpu_s(self) -> float:
+        """CPU time of everything so far; 0 where nobody counts it."""
+
+
+def quoted(command: bytes) -> str:
+    """`command` as bash words that together mean just it, over as many short lines as it needs."""
+    pieces, piece, length = [], [], 0
+    for byte in command:
+        # `!` would be expanded from the history if a command turned that on.
+        text = chr(byte) if 32 <= byte < 127 and byte not in b"!'\\" else f"\\{byte:03o}"
+        piece.append(text)
+        length += len(text)
+        if length > LINE_BYTES:
+            pieces.append("".join(piece))
+            piece, length = [], 0
+    pieces.append("".join(piece))
+    return "\\\n".join(f"$'{text}'" for text in pieces)
+
+
+class Shell:
+    """A bash on a `Line`, ready for one command after the other."""
+
+    def __init__(self, line: Line, limits: TerminalLimits, home: str) -> None:
+        self.line = line
+        self.limits = limits
+        self.home = home
+        self.folder = home
+        self.leftover = b""
+        """What background jobs printed between the last mark and now: part of the next command's output."""
+        self._status = 0
+        self._start(end=False)
+
+    def run(self, command: str) -> CommandResult:
+        """Run one command; a shell that ended meanwhile is replaced."""
+        refusal = self._refusal(command)
+        if refusal:
+            return CommandResult(refusal, 2, self.folder, False, 0, False)
+        if self.limits.cpu_s < self.line.cpu_s():
+            note = f"[the CPU time of this terminal, {self.limits.cpu_s:g} s, is used up]"
+            return CommandResult(note, None, self.folder, True, 0, False)
+        return _Run(self, command).result()
+
+    @staticmethod
+    def _refusal(command: str) -> str | None:
+        if "\0" in command:
+            return "[not run: the command contains a NUL character, which no shell can take]"
+        if len(command.encode("utf-8", "surrogateescape")) > COMMAND_BYTES:
+            return f"[not run: the command is longer than {COMMAND_BYTES >> 20} MiB]"
+        return None
+
+    def script(self, command: str) -> str:
+        """`command` for bash. Read by `source`, not `eval`, which would announce the process ids of background jobs."""
+        # $? of the last command, which the mark has overwritten.
+        status = f"(exit {self._status}); " if self._status else ""
+        text = quoted(command.encode("utf-8", "surrogateescape"))
+        return f"{status}source /dev/fd/{SCRIPT_FD} {SCRIPT_FD}<<<{text} </dev/null; "
+
+    def mark(self, key: str, number: int) -> bytes:
+        """The line that makes the shell print a mark; cut in two there, so that it is not one itself."""
+        # To descriptor 0, which is the terminal whatever became of stdout; all else that a trap prints is lost.
+        start, end = key[:8], key[8:]
+        values = f"$? \"${{PWD:0:4096}}\" {start} {end}"
+        show = f"\\builtin printf '%s%s{number}:%d:%s:%s%s' {start} {end} {values} >&0"
+        return f"{{ {show}; {self.line.preamble} {_RESET}; }} >/dev/null 2>&1\n".encode()
+
+    def adopt(self, status: int, folder: str) -> None:
+        """What the shell's next command will find."""
+        self._status, self.folder = status, folder
+
+    def restart(self, end: bool) -> None:
+        """A new shell in the same files, in its home."""
+        self._status, self.folder = 0, self.home
+        self._start(end)
+
+    def _start(self, end: bool) -> None:
+        key = secrets.token_hex(16)
+        try:
+            self.line.start_shell(end)
+            self.line.write(f"{self.line.preamble} unset HISTFILE; {_RESET}; ".encode() + self.mark(key, 0))
+            seen, deadline = b"", time.monotonic() + START_TIMEOUT_S
+            while f":{key}".encode() not in seen:
+                if time.monotonic() > deadline:
+                    raise BoxError(f"the shell did not start within {START_TIMEOUT_S:.0f} s")
+                seen = (seen + self.line.read(1.0))[-_MARK_BYTES:]
+        except ShellEnded as ended:
+            raise BoxError(f"the shell ended at its start, with status {ended.status}") from None
+
+
+class _Run:
+    """One command, from the first byte sent to the mark seen, or the new shell started."""
+
+    def __init__(self, shell: Shell, command: str) -> None:
+        self.shell = shell
+        self.line = shell.line
+        self.command = command
+        self.transcript = Transcript(shell.limits.output_characters)
+        self.key = secrets.token_hex(16)
+        self._marks = 0
+        """The number of the last mark asked for: an earlier one may arrive late, and is no end."""
+        self._mark = re.compile(rf"{self.key}(\d+):(\d+):(.*?):{self.key}".encode(), re.DOTALL)
+        self._pending, shell.leftover = shell.leftover, b""
+        self._left = shell.limits.output_bytes
+
+    def result(self) -> CommandResult:
+        shell, stopped = self.shell, False
+        try:
+            end = self._await(time.monotonic() + shell.limits.timeout_s, self.shell.script(self.command))
+            if end is None:
+                stopped = True
+                end = self._stop()
+        except ShellEnded as ended:
+            return self._replaced(None if stopped else ended.status, stopped, end_shell=False)
+        if end is None:
+            return self._replaced(None, stopped=True, end_shell=True)
+        status, folder = end
+        shell.adopt(status, folder)
+        shell.leftover = self._pending
+        output = self.transcript.finish()
+        return CommandResult(output, None if stopped else status, folder, stopped, self.transcript.cut, False)
+
+    def _replaced(self, status: int | None, stopped: bool, end_shell: bool) -> CommandResult:
+        self.transcript.feed(self._pending)
+        self.shell.restart(end_shell)
+        output = self.transcript.finish()
+        return CommandResult(output, status, self.shell.folder, stopped, self.transcript.cut, True)
+
+    def _stop(self) -> tuple[int, str] | None:
+        """Interrupt, then quit, terminate, kill, until the shell answers; None when it never does."""
+        for number, patience in LADDER:
+            self._left = self.shell.limits.output_bytes
+            self.line.send_signal(number)
+            # A signal may have taken the mark with the rest of the line: ask for another one.
+            end = self._await(time.monotonic() + patience, "")
+            if end:
+                return end
+        return None
+
+    def _await(self, deadline: float, script: str) -> tuple[int, str] | None:
+        """Send a script and a mark after it; status and folder when that comes in time."""
+        shell = self.shell
+        self._marks += 1
+        self.line.write(script.encode() + shell.mark(self.key, self._marks))
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0 or self._left <= 0 or (script and self.line.cpu_s() > shell.limits.cpu_s):
+                return None
+            data = self.line.read(min(left, LOOK_S))
+            if data:
+                self._left -= len(data)
+                end = self._take(data)
+                if end:
+                    return end
+
+    def _take(self, data: bytes) -> tuple[int, str] | None:
+        """Pass on what is output; hold back what may be the begin of a mark."""
+        self._pending += data
+        while match := self._mark.search(self._pending):
+            self.transcript.feed(self._pending[: match.start()])
+            self._pending = self._pending[match.end() :]
+            if int(match[1]) == self._marks:
+                return int(match[2]), printable(match[3].decode("utf-8", "surrogateescape"))
+        start = self._pending.find(self.key.encode())
+        if start < 0:
+            start = max(0, len(self._pending) - len(self.key))
+        elif len(self._pending) - start > _MARK_BYTES:
+            start += 1
+        self.transcript.feed(self._pending[:start])
+        self._pending = self._pending[start:]
+        return None
