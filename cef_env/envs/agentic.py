@@ -83,6 +83,8 @@ class AgenticEnv(ToolEnv):
     - `command_time_s`: seconds that a command may take.
     - `command_output`: characters of a command's output that are shown; more is cut in the middle, with a
       count.
+    - `terminal_cpu_s`: CPU seconds of all commands of an episode together.
+    - `terminal_memory_mb`: MiB of all processes in the terminal together.
     - `sandbox`: "auto", or the name of an isolation tier, for the terminal; the judge has its own.
 
     ## Errors
@@ -116,8 +118,10 @@ class AgenticEnv(ToolEnv):
         render_mode: str | None = None,
         exhaustive: bool = False,
         max_turns: int = 20,
-        command_time_s: float = 30.0,
+        command_time_s: float = 10.0,
         command_output: int = 10_000,
+        terminal_cpu_s: float = 120.0,
+        terminal_memory_mb: int = 512,
         sandbox: str = "auto",
     ) -> None:
         super().__init__(
@@ -130,6 +134,8 @@ class AgenticEnv(ToolEnv):
         )
         self.command_time_s = float(positive("command_time_s", command_time_s, whole=False))
         self.command_output = positive("command_output", command_output)
+        self.terminal_cpu_s = float(positive("terminal_cpu_s", terminal_cpu_s, whole=False))
+        self.terminal_memory_mb = positive("terminal_memory_mb", terminal_memory_mb)
         self.language = ""
         """Of the program that was handed in."""
         self._plan = resolve(sandbox)
@@ -139,11 +145,10 @@ class AgenticEnv(ToolEnv):
     def _first_message(self, problem: Problem) -> str:
         self.language = ""
         self._files = working_folder(problem)
-        samples = sum(name.endswith(".in") for name in self._files)
-        holds = f"statement.md and {samples} sample tests (samples/1.in, samples/1.out, ...)"
+        samples = " and the sample tests (samples/1.in, samples/1.out, ...)" if len(self._files) > 1 else ""
         return (
             f"{problem.statement.rstrip()}\n\n{tools_text(self.tools)}\n"
-            f"The terminal starts in a folder with {holds if samples else 'statement.md'}. A command has "
+            f"The terminal starts in a folder with statement.md{samples}. A command has "
             f"{self.command_time_s:g} s. Write the program into a file and hand it in with submit. You have "
             f"{self.max_turns} messages, the one with submit included.\n"
         )
@@ -201,14 +206,20 @@ class AgenticEnv(ToolEnv):
         )
 
     def _open(self) -> "Terminal":
-        from cef_env.sandbox.terminal import Terminal
+        from cef_env.sandbox.terminal import Terminal, TerminalLimits
 
-        return Terminal(self._plan, self._files)
+        limits = TerminalLimits(
+            timeout_s=self.command_time_s,
+            cpu_s=self.terminal_cpu_s,
+            memory_bytes=self.terminal_memory_mb << 20,
+            output_characters=self.command_output,
+        )
+        return Terminal(self._plan, self._files, limits)
 
     def _shown(self, result: "CommandResult") -> str:
         """What the model reads of a command. Never a time: the same commands give the same text."""
         status = "" if result.exit_status is None else f"[exit status {result.exit_status}]"
-        stopped = f"[stopped: more than {self.command_time_s:g} s]" if result.stopped else ""
+        stopped = "[stopped: its time was over, or its output without end]" if result.stopped else ""
         restarted = "[the shell ended; a new one has started]" if result.restarted else ""
         parts = (result.output.rstrip(), stopped or status, restarted)
         return "\n".join(part for part in parts if part)

@@ -3,6 +3,8 @@
 Text only: which program failed is chosen in `repair.py`, and how it failed is a `JudgeResult`.
 """
 
+import math
+
 from cef_env.envs.text import fenced
 from cef_env.errors import UserError
 from cef_env.judge import JudgeResult, Outcome, Verdict
@@ -74,9 +76,8 @@ def against_limit(used: float, limit: float, unit: str, over: bool, statistics: 
     if statistics == "exact":
         return f"{used:.3f} {unit}, limit {limit:g} {unit}"
     share = used / limit
-    words = (
-        "over" if over else "under a tenth of" if share < 0.1 else "under half of" if share < 0.5 else "near"
-    )
+    steps = ((0.1, "under a tenth of"), (0.5, "under half of"), (math.inf, "over half of"))
+    words = "over" if over else next(words for most, words in steps if share < most)
     return f"{words} the limit of {limit:g} {unit}"
 
 

@@ -28,7 +28,10 @@ class NotReadableError(Exception):
 
 
 def read_value(text: str) -> object:
-    """The value that `text` starts with: dict, list, str, or None for anything else. Raises `NotReadableError`."""
+    """The value that `text` starts with: dict, list, str, or None for anything else.
+
+    Raises `NotReadableError`.
+    """
     return _Reader(text).value(0)
 
 

@@ -53,25 +53,20 @@ class Unreadable:
 Call = ToolCall | Unreadable
 
 
-def parse_tool_calls(text: str, tools: Sequence[Tool], most: int = MOST_CALLS) -> list[Call]:
+def parse_tool_calls(text: str, tools: Sequence[Tool]) -> list[Call]:
     """The calls of a message, in order; none if it makes none.
 
-    After `most` calls one `Unreadable` stands for the rest.
+    After `MOST_CALLS` calls one `Unreadable` stands for the rest.
     """
     position = text.find(OPEN)
-    if position < 0:
-        return _untagged(text, tools)
-    calls: list[Call] = []
-    while position >= 0:
-        if len(calls) >= most:
-            return [
-                *calls[:most],
-                Unreadable(f"it is beyond the first {most} of a message, so it was not run"),
-            ]
+    calls = _untagged(text, tools) if position < 0 else []
+    while position >= 0 and len(calls) <= MOST_CALLS:
         found, position = _tagged(text, position + len(OPEN), tools)
         calls += found
         position = text.find(OPEN, position)
-    return calls[:most]
+    if len(calls) <= MOST_CALLS:
+        return calls
+    return [*calls[:MOST_CALLS], Unreadable(f"it comes after the first {MOST_CALLS} of its message")]
 
 
 def _untagged(text: str, tools: Sequence[Tool]) -> list[Call]:

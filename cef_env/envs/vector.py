@@ -61,8 +61,8 @@ class ThreadVectorEnv(SyncVectorEnv):
             end resets at once; `infos["final_obs"]` and `infos["final_info"]` keep the last step), or
             "Disabled" (`reset(options={"reset_mask": ...})` resets those of a boolean array).
         on_fault: what an `InstrumentError` of an environment leads to, after the others have ended their
-            step: "raise" a `VectorStepError`, or "mark" it in what is returned. Marked is: reward NaN, truncated,
-            and `infos["instrument_fault"]` with the message. Either way that episode is over.
+            step: "raise" a `VectorStepError`, or "mark" it in what is returned. Marked is: reward NaN,
+            truncated, and `infos["instrument_fault"]` with the message. Either way that episode is over.
 
     A mistake (an action that is not a str, a step after the end) is raised, too, after the others have ended
     their step; actions are checked before any environment steps. `reset` always raises.
@@ -97,11 +97,11 @@ class ThreadVectorEnv(SyncVectorEnv):
         """
         options = dict(options or {})
         mask = self._mask(options.pop("reset_mask", None))
-        seeds = (
-            [None if seed is None else seed + i for i in range(self.num_envs)]
-            if seed is None or isinstance(seed, int)
-            else list(seed)
-        )
+        seeds: list[int | None]
+        if seed is None or isinstance(seed, int):
+            seeds = [None if seed is None else seed + index for index in range(self.num_envs)]
+        else:
+            seeds = list(seed)
         if len(seeds) != self.num_envs:
             raise UserError(f"seed: {len(seeds)} seeds for {self.num_envs} environments; give one for each")
         each = self._options(options)
@@ -150,46 +150,60 @@ class ThreadVectorEnv(SyncVectorEnv):
         for index, action in enumerate(actions):
             if not isinstance(action, str):
                 raise UserError(f"actions[{index}] of type {type(action).__name__}: an action is a str")
-        stepped = self._all(lambda index: self._step(index, actions[index]), range(self.num_envs))
+        stuck = np.flatnonzero(self._over)
+        if self.autoreset_mode == AutoresetMode.DISABLED and stuck.size:
+            raise gym.error.ResetNeeded(
+                f"the episode of environment {stuck[0]} is over; call reset(options={{'reset_mask': ...}})"
+            )
+        results = self._all(lambda index: self._step(index, actions[index]), range(self.num_envs))
         faults: dict[int, InstrumentError] = {}
+        mistakes: list[Exception] = []
         infos: dict[str, Any] = {}
-        for index, done in stepped.items():
+        for index, done in results.items():
             if isinstance(done.error, InstrumentError):
                 faults[index] = done.error
-                done.truncated = True
+                done.truncated = not done.terminated
                 done.infos.append({"instrument_fault": str(done.error)})
             elif done.error is not None:
-                raise done.error
-            self._over[index] = done.terminated or done.truncated
+                mistakes.append(done.error)
+                continue
+            ended = done.terminated or done.truncated
+            self._over[index] = done.error is not None or (ended and not self._same_step)
             self._texts[index] = done.observation
             for info in done.infos:
                 infos = self._add_info(infos, info, index)
-        results = [stepped[index] for index in range(self.num_envs)]
-        if self.autoreset_mode == AutoresetMode.SAME_STEP:
-            for index in range(self.num_envs):
-                self._over[index] = index in faults
+        if mistakes:
+            raise mistakes[0]
         batch = (
             tuple(self._texts),
-            np.array([done.reward for done in results], dtype=np.float64),
-            np.array([done.terminated for done in results], dtype=np.bool_),
-            np.array([done.truncated for done in results], dtype=np.bool_),
+            np.array([done.reward for done in results.values()], dtype=np.float64),
+            np.array([done.terminated for done in results.values()], dtype=np.bool_),
+            np.array([done.truncated for done in results.values()], dtype=np.bool_),
             infos,
         )
         if faults and self.on_fault == "raise":
             raise VectorStepError(faults, batch)
         return batch
 
+    @property
+    def _same_step(self) -> bool:
+        return self.autoreset_mode == AutoresetMode.SAME_STEP
+
     def _step(self, index: int, action: str) -> _Stepped:
         env = self.envs[index]
-        if self._over[index] and self.autoreset_mode != AutoresetMode.DISABLED:
+        if self._over[index]:
             observation, info = env.reset()
             return _Stepped(observation, 0.0, infos=[info])
         observation, reward, terminated, truncated, info = env.step(action)
         done = _Stepped(observation, float(reward), terminated, truncated, [info])
-        if (terminated or truncated) and self.autoreset_mode == AutoresetMode.SAME_STEP:
-            final = {"final_obs": observation, "final_info": info}
-            done.observation, info = env.reset()
-            done.infos = [final, info]
+        if (terminated or truncated) and self._same_step:
+            done.infos = [{"final_obs": observation, "final_info": info}]
+            done.observation = ""
+            try:
+                done.observation, info = env.reset()
+                done.infos.append(info)
+            except InstrumentError as error:  # of the next episode; this one has its reward
+                done.error = error
         return done
 
     def _all(self, work: Callable[[int], _Stepped], indices: Sequence[int]) -> dict[int, _Stepped]:
