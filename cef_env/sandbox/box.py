@@ -145,10 +145,12 @@ class Box:
         arguments: Sequence[str] = (),
         files: Mapping[str, bytes] | None = None,
         collect: Sequence[str] = (),
+        merge: bool = False,
     ) -> Execution:
         """Run the loaded program on one input.
 
         Args:
+            merge: stderr into stdout, in the order written; `Execution.stderr` is empty then.
             arguments: of the command line, after the program's name; of a command: the whole of it.
             files: put into its working directory, read-only to it.
             collect: names of files to bring back from there; their folders are made beforehand.
@@ -162,35 +164,57 @@ class Box:
         fds = [_sealed_input(stdin)]
         try:
             fds += [os.memfd_create(name, os.MFD_CLOEXEC) for name in ("stdout", "stderr")]
+            if merge:
+                os.dup2(fds[1], fds[2], inheritable=False)
             fds += [_memfd("file", content) for content in files.values()]
             fds += [os.memfd_create("collected", os.MFD_CLOEXEC) for _ in collect]
             self._send(b"T" + json.dumps(message).encode(), fds)
-            reply = self._receive(limits.wall_s + REPLY_SLACK_S)
-            if len(reply) != protocol.RESULT.size:
-                raise BoxError(f"the box sent a broken report: {self.zygote.complaint()}")
-            status, cpu, wall, peak_kib, stop = protocol.RESULT.unpack(reply)
-            if self._cgroup:
-                peak, out_of_memory = self._cgroup.end_test()
-            else:
-                peak = max(0, peak_kib * 1024 - self._interpreter_bytes)
-                out_of_memory = peak > limits.memory_bytes
+            status, stop, cpu, wall, peak, out_of_memory = self._report(limits.wall_s + REPLY_SLACK_S)
             sizes = [os.fstat(fd).st_size for fd in fds[1:3]]
             most = limits.output_bytes + 1
             return Execution(
-                status=os.waitstatus_to_exitcode(status),
-                stop=_STOPS[stop],
+                status=status,
+                stop=stop,
                 cpu_s=cpu / 1e9,
                 wall_s=wall / 1e9,
                 peak_bytes=peak,
                 out_of_memory=out_of_memory,
                 stdout=os.pread(fds[1], min(sizes[0], most), 0),
-                stderr=os.pread(fds[2], STDERR_BYTES, max(0, sizes[1] - STDERR_BYTES)),
+                stderr=b"" if merge else os.pread(fds[2], STDERR_BYTES, max(0, sizes[1] - STDERR_BYTES)),
                 output_exceeded=max(sizes) > limits.output_bytes,
                 files={name: os.pread(fd, most, 0) for name, fd in zip(collect, fds[3 + len(files) :])},
             )
         finally:
             for fd in fds:
                 os.close(fd)
+
+    def begin(self, stdin: int, output: int, arguments: Sequence[str] = ()) -> None:
+        """Start the loaded program on descriptors of the caller's, and do not wait: `end` does.
+
+        Its output goes to `output` in the order written. Nothing else may be asked of the box in between.
+        """
+        if self._cgroup:
+            self._cgroup.start_test()
+        message = {"arguments": list(arguments), "files": [], "collect": []}
+        self._send(b"T" + json.dumps(message).encode(), [stdin, output, output])
+
+    def end(self, timeout_s: float) -> tuple[int, bool]:
+        """Wait for the end of what `begin` started; its status, and whether it was out of memory."""
+        status, _, _, _, _, out_of_memory = self._report(timeout_s)
+        return status, out_of_memory
+
+    def _report(self, timeout_s: float) -> tuple[int, Stop, int, int, int, bool]:
+        """What the runner says of one test: status, stop, CPU ns, wall ns, peak bytes, out of memory."""
+        reply = self._receive(timeout_s)
+        if len(reply) != protocol.RESULT.size:
+            raise BoxError(f"the box sent a broken report: {self.zygote.complaint()}")
+        status, cpu, wall, peak_kib, stop = protocol.RESULT.unpack(reply)
+        if self._cgroup:
+            peak, out_of_memory = self._cgroup.end_test()
+        else:
+            peak = max(0, peak_kib * 1024 - self._interpreter_bytes)
+            out_of_memory = self.limits is not None and peak > self.limits.memory_bytes
+        return os.waitstatus_to_exitcode(status), _STOPS[stop], cpu, wall, peak, out_of_memory
 
     @property
     def alive(self) -> bool:

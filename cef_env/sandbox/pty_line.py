@@ -3,19 +3,19 @@
 The processes of a terminal, all in its own pid namespace but for the first:
 
     bubblewrap
-      sh      pid 1: starts a shell, reports its end, starts the next when told so; the files live as long as it
+      sh      pid 1: starts a shell, reports its end, starts the next when told so; the files live as it does
         bash  its own user, no capabilities, system calls filtered, limited (see `inside/terminal.py`)
 
-There is no controlling terminal: `isatty` holds and Ctrl-C comes as a signal from the host, but nothing in there
-can hang the terminal up, push input into it or read what is typed. Does not know when a command has ended: see
-`shell.py`.
+There is no controlling terminal: `isatty` holds and Ctrl-C comes as a signal from the host, but nothing in
+there can hang the terminal up, push input into it or read what is typed. Does not know when a command has
+ended: see `shell.py`.
 """
 
 import array
 import contextlib
 import errno
 import itertools
-import json
+import marshal
 import os
 import select
 import signal
@@ -32,6 +32,7 @@ from pexpect.fdpexpect import fdspawn
 
 from cef_env.sandbox import terminal_bwrap
 from cef_env.sandbox.cgroups import BoxCgroup
+from cef_env.sandbox.inside.terminal import HEADER_BYTES
 from cef_env.sandbox.launch import _spawner
 from cef_env.sandbox.shell import READ_BYTES, START_TIMEOUT_S, ShellEnded, TerminalLimits
 from cef_env.sandbox.tiers import Plan
@@ -46,7 +47,7 @@ _uids = itertools.chain(range(_first_uid, 65_000), itertools.cycle(range(60_000,
 
 
 class _Spawn(fdspawn):
-    """pexpect on the master side of a terminal whose end comes from elsewhere: the report that the shell ended."""
+    """pexpect on the master side of a terminal; the end of the shell is reported by another descriptor."""
 
     def __init__(self, master: int, control: socket.socket) -> None:
         super().__init__(master, maxread=READ_BYTES, use_poll=True)
@@ -117,13 +118,13 @@ class PtyLine:
         with contextlib.ExitStack() as stack:
             output = os.open(f"/proc/self/fd/{slave}", os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
             stack.callback(os.close, output)
-            command, fds = terminal_bwrap.command(control.fileno(), self._uid, stack)
+            command, fds = terminal_bwrap.command(self._uid, stack)
             return subprocess.Popen(
                 command,
-                stdin=slave,
+                stdin=control.fileno(),
                 stdout=output,
-                stderr=output,
-                pass_fds=(control.fileno(), *fds),
+                stderr=slave,
+                pass_fds=fds,
                 env={},
                 cwd="/",
                 start_new_session=True,
@@ -169,7 +170,10 @@ class PtyLine:
         with contextlib.ExitStack() as stack:
             fd = terminal_bwrap.memory_file(b"".join(self._files.values()), stack)
             rights = array.array("i", [fd, *self._joins])
-            self._send(json.dumps(config).encode() + b"\n", [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            # marshal: it is the same interpreter, and json would cost it milliseconds to import.
+            data = marshal.dumps(config)
+            header = len(data).to_bytes(HEADER_BYTES, "little")
+            self._send(header + data, [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
         self._files = {}
 
     def write(self, data: bytes) -> None:
@@ -218,7 +222,7 @@ class PtyLine:
         self._kill(targets, number)
 
     def _kill(self, pids: list[int], number: signal.Signals) -> None:
-        """Signal processes of this terminal, and never one that has got the number of an ended one meanwhile."""
+        """Signal processes of this terminal, never one that has got the number of an ended one meanwhile."""
         ours = _namespace(self._init)
         for pid in pids:
             with contextlib.suppress(OSError):
@@ -228,6 +232,15 @@ class PtyLine:
                         signal.pidfd_send_signal(fd, number)
                 finally:
                     os.close(fd)
+
+    def make_room(self) -> bool:
+        others = [pid for pid in _descendants(self._init) if pid != self._shell]
+        if len(others) < self.limits.processes // 2:
+            return False
+        # Stopped before they are killed, or those not yet killed take the places of the dead.
+        for number in (signal.SIGSTOP, signal.SIGKILL, signal.SIGSTOP, signal.SIGKILL):
+            self._kill([pid for pid in _descendants(self._init) if pid != self._shell], number)
+        return True
 
     def cpu_s(self) -> float:
         if self._counter < 0:

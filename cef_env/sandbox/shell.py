@@ -92,10 +92,13 @@ class Line(Protocol):
         """Send all of `data`. Raises `ShellEnded`."""
 
     def read(self, timeout_s: float) -> bytes:
-        """What there is, at most `READ_BYTES`; empty at the time-out. Raises `ShellEnded` after the last byte."""
+        """What there is, at most `READ_BYTES`; empty at the time-out. After the last byte: `ShellEnded`."""
 
     def send_signal(self, number: signal.Signals) -> None:
-        """INT and QUIT to the shell and its children, as Ctrl-C does; TERM and KILL to its descendants only."""
+        """INT and QUIT go to the shell and its children, as Ctrl-C does; TERM and KILL not to the shell."""
+
+    def make_room(self) -> bool:
+        """End all processes but the shell if they leave hardly room for more; whether it did."""
 
     def start_shell(self, end: bool) -> None:
         """Start the first, or the next, shell in the same files; first end the present one if `end`."""
@@ -151,7 +154,7 @@ class Shell:
         return None
 
     def script(self, command: str) -> str:
-        """`command` for bash. Read by `source`, not `eval`, which would announce the process ids of background jobs."""
+        """`command` for bash. Not by `eval`, which would announce the process ids of background jobs."""
         # $? of the last command, which the mark has overwritten.
         status = f"(exit {self._status}); " if self._status else ""
         text = quoted(command.encode("utf-8", "surrogateescape"))
@@ -159,9 +162,9 @@ class Shell:
 
     def mark(self, key: str, number: int) -> bytes:
         """The line that makes the shell print a mark; cut in two there, so that it is not one itself."""
-        # To descriptor 0, which is the terminal whatever became of stdout; all else that a trap prints is lost.
+        # To descriptor 0, which is the terminal whatever became of stdout. What traps print here is lost.
         start, end = key[:8], key[8:]
-        values = f"$? \"${{PWD:0:4096}}\" {start} {end}"
+        values = f'$? "${{PWD:0:4096}}" {start} {end}'
         show = f"\\builtin printf '%s%s{number}:%d:%s:%s%s' {start} {end} {values} >&0"
         return f"{{ {show}; {self.line.preamble} {_RESET}; }} >/dev/null 2>&1\n".encode()
 
@@ -202,6 +205,7 @@ class _Run:
         self._mark = re.compile(rf"{self.key}(\d+):(\d+):(.*?):{self.key}".encode(), re.DOTALL)
         self._pending, shell.leftover = shell.leftover, b""
         self._left = shell.limits.output_bytes
+        self._notes: list[str] = []
 
     def result(self) -> CommandResult:
         shell, stopped = self.shell, False
@@ -209,7 +213,11 @@ class _Run:
             end = self._await(time.monotonic() + shell.limits.timeout_s, self.shell.script(self.command))
             if end is None:
                 stopped = True
+                if self._left <= 0:
+                    self._notes.append(f"more than {shell.limits.output_bytes >> 20} MiB of output: stopped")
                 end = self._stop()
+                if self.line.make_room():
+                    self._notes.append("too many processes: all but the shell were ended")
         except ShellEnded as ended:
             return self._replaced(None if stopped else ended.status, stopped, end_shell=False)
         if end is None:
@@ -217,14 +225,16 @@ class _Run:
         status, folder = end
         shell.adopt(status, folder)
         shell.leftover = self._pending
-        output = self.transcript.finish()
-        return CommandResult(output, None if stopped else status, folder, stopped, self.transcript.cut, False)
+        return self._report(None if stopped else status, stopped, restarted=False)
 
     def _replaced(self, status: int | None, stopped: bool, end_shell: bool) -> CommandResult:
         self.transcript.feed(self._pending)
         self.shell.restart(end_shell)
-        output = self.transcript.finish()
-        return CommandResult(output, status, self.shell.folder, stopped, self.transcript.cut, True)
+        return self._report(status, stopped, restarted=True)
+
+    def _report(self, status: int | None, stopped: bool, restarted: bool) -> CommandResult:
+        output = "".join([self.transcript.finish(), *(f"[{note}]\n" for note in self._notes)])
+        return CommandResult(output, status, self.shell.folder, stopped, self.transcript.cut, restarted)
 
     def _stop(self) -> tuple[int, str] | None:
         """Interrupt, then quit, terminate, kill, until the shell answers; None when it never does."""

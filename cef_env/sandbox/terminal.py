@@ -3,7 +3,7 @@
     with Terminal(resolve(), {"statement.md": b"..."}) as terminal:
         terminal.run("ls -l").output
 
-Commands see the system's tools, read-only, and one writable folder; no network and none of the caller's files.
+Commands see the system's tools, read-only, and a writable folder; no network and none of the caller's files.
 One object is for one thread at a time; many terminals run at once. Judges nothing.
 """
 
@@ -29,14 +29,14 @@ _MOST_LINKS = 40
 class Terminal:
     """A started terminal whose working folder holds `files`.
 
-    Raises `BoxError` when it does not come up, or is gone later: an instrument fault, nothing is known about the
-    command. Then close it.
+    Raises `BoxError` when it does not come up, or is gone later: an instrument fault, nothing is known about
+    the command. Then close it.
     """
 
     def __init__(
         self,
         plan: Plan,
-        files: Mapping[str, bytes] = {},  # noqa: B006 - never changed
+        files: Mapping[str, bytes] = {},
         limits: TerminalLimits = TerminalLimits(),  # noqa: B008 - frozen
     ) -> None:
         try:
@@ -96,7 +96,7 @@ class Terminal:
 def _open_below(root: str, path: str) -> int | None:
     """A descriptor of the regular file at `path` in the working folder, seen from the folder `root` as `/`.
 
-    Walks by hand: the kernel would follow a link to where it leads on the host. None for what is no regular file.
+    Walks by hand: the kernel would follow a link to where it leads on the host. None for no regular file.
     """
     flags = os.O_NOFOLLOW | os.O_CLOEXEC
     with contextlib.ExitStack() as stack:
@@ -108,7 +108,7 @@ def _open_below(root: str, path: str) -> int | None:
 
         top = os.open(root, os.O_PATH | os.O_CLOEXEC)
         stack.callback(os.close, top)
-        folders, names = [top], []
+        folders, names = [top], list[str]()
         parts, links = list(reversed(PurePosixPath(path).parts)), 0
         while parts:
             part = parts.pop()

@@ -1,8 +1,8 @@
 """The bubblewrap command line of a terminal, and what its shells are told: the system's tools, read-only.
 
 Unlike a box (see `bwrap.py`) a terminal has the host's commands and compilers and its own /proc. It has no
-network, no third-party Python packages (problems and their hidden tests may be among them), none of the host's
-other files. Does not start anything: see `pty_line.py`.
+network, no third-party Python packages (problems and their hidden tests may be among them), none of the
+host's other files. Does not start anything: see `pty_line.py`.
 """
 
 import contextlib
@@ -16,9 +16,9 @@ from typing import Any
 
 from cef_env.errors import SandboxUnavailableError
 from cef_env.sandbox import bwrap, seccomp
+from cef_env.sandbox.inside import terminal as inside
 
-WORK = "/work"
-FOLDERS = (WORK, "/tmp", "/dev/shm")
+WORK = inside.FOLDERS["work"]
 PYTHON_NAMES = "/cef/bin"
 """Where `python3` and `python` stand for the interpreter that judges programs."""
 DEVICES = ("null", "zero", "full", "random", "urandom")
@@ -26,12 +26,15 @@ DEVICES = ("null", "zero", "full", "random", "urandom")
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32", "libexec", "include", "share")
 _LOCAL = ("bin", "sbin", "lib", "include")
 _CONFIGURATION = ("alternatives", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "nsswitch.conf", "terminfo")
+# Stdin is the socket to the host: some shells know no descriptors above 9. What pid 1 has to say itself
+# ("Killed") is not part of any command's output.
 _INIT = """
 trap : HUP INT QUIT TERM
+exec 3>&2 2>/dev/null
 while :; do
-    "$@"
-    echo "$?" >&{fd}
-    read -r go <&{fd} || exit
+    ( exec "$@" 2>&3 3>&- )
+    echo "$?" >&0
+    read -r go || exit
 done
 """
 
@@ -56,8 +59,8 @@ def memory_file(data: bytes, stack: contextlib.ExitStack) -> int:
     return fd
 
 
-def command(control: int, uid: int | None, stack: contextlib.ExitStack) -> tuple[list[str], list[int]]:
-    """Argument vector that runs pid 1 of a terminal, and the descriptors that it needs besides `control`.
+def command(uid: int | None, stack: contextlib.ExitStack) -> tuple[list[str], list[int]]:
+    """Argument vector that runs pid 1 of a terminal, and the descriptors that bubblewrap needs besides.
 
     Args:
         uid: of the shells; None: ours, in a user namespace.
@@ -72,7 +75,7 @@ def command(control: int, uid: int | None, stack: contextlib.ExitStack) -> tuple
     for path, fd in zip(texts, fds):
         arguments += ["--perms", "0644", "--file", str(fd), path]
     arguments += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORK, "--", "/bin/sh", "-c"]
-    arguments += [_INIT.format(fd=control), "sh", *_shell_command(), str(control)]
+    arguments += [_INIT, "sh", *_shell_command()]
     return arguments, fds
 
 
@@ -89,7 +92,9 @@ def _fixed_arguments(user_namespace: bool) -> tuple[str, ...]:
     arguments += ["--hostname", "box", "--clearenv"]
     if user_namespace:
         arguments += ["--unshare-user"]
-    capabilities = ["SYS_ADMIN"] if user_namespace else ["SYS_ADMIN", "SETUID", "SETGID", "CHOWN", "DAC_OVERRIDE"]
+    capabilities = (
+        ["SYS_ADMIN"] if user_namespace else ["SYS_ADMIN", "SETUID", "SETGID", "CHOWN", "DAC_OVERRIDE"]
+    )
     for name in capabilities:
         arguments += ["--cap-add", f"CAP_{name}"]
     links, bound = _system()
@@ -115,7 +120,7 @@ def _fixed_arguments(user_namespace: bool) -> tuple[str, ...]:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         arguments += ["--symlink", f"/proc/self/fd/{number}", f"/dev/{name}"]
     arguments += ["--symlink", "/proc/self/fd", "/dev/fd"]
-    for folder in ("/box", *FOLDERS):
+    for folder in (inside.ROOT, *inside.FOLDERS.values()):
         arguments += ["--dir", folder]
     return tuple(arguments)
 
@@ -145,8 +150,7 @@ def settings(uid: int | None) -> dict[str, Any]:
     return {
         "uid": uid,
         "bash": bash(),
-        "folders": FOLDERS,
-        "seccomp": _filter().hex(),
+        "seccomp": _filter(),
         "environment": {
             "PATH": f"{PYTHON_NAMES}:/usr/local/bin:/usr/bin:/bin",
             "HOME": WORK,

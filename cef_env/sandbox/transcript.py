@@ -1,6 +1,7 @@
-"""What a terminal printed, as text to show: no control characters, never longer than asked, cut in the middle.
+"""What a terminal printed, as text to show: no control characters, and cut in the middle when long.
 
-Works on a stream in bounded memory. Emulates no screen: escape sequences vanish, a carriage return ends a line.
+Works on a stream in bounded memory. Emulates no screen: escape sequences vanish, a carriage return ends a
+line.
 """
 
 import codecs
@@ -21,7 +22,7 @@ def _visible(match: re.Match[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """`text` without escape sequences; other control characters as `^G`, bytes that are no UTF-8 as `\\xff`."""
+    """`text` without escape sequences; other control characters as `^G`, bytes outside UTF-8 as `\\xff`."""
     if not _CONTROL.search(text):
         return text
     text = _ESCAPE.sub("", text).replace("\r\n", "\n").replace("\r", "\n")

@@ -1,36 +1,42 @@
 """The first process of a terminal's shell: lays out the files, confines itself, becomes bash.
 
-Runs *inside* bubblewrap as `python -S -s -P -B -c "from inside import terminal; terminal.main()" FD`, started
-anew for every shell by the terminal's pid 1, which is a shell loop (see `pty_line.py`). Stdin, stdout and
-stderr are the terminal. Standard library only.
+Runs *inside* bubblewrap as `python -S -s -P -B -c "from inside import terminal; terminal.main()"`, started
+anew for every shell by the terminal's pid 1, which is a shell loop (see `pty_line.py`). Stdin is the socket
+to the host, stdout the terminal for writing only, stderr the terminal.
+
+Every millisecond here is waited for at the start of every terminal: it imports little, and takes modules of C
+where the standard library wraps them in larger ones.
 """
 
-import array
-import json
+import _signal  # type: ignore[import-not-found]
+import _socket
+import marshal
 import os
 import resource
-import signal
-import socket
 import sys
 
-from . import kernel
+sys.modules.setdefault("signal", _signal)  # what it adds to this are enumerations, for 6 ms
+from . import kernel  # noqa: E402
 
 ROOT = "/box"
 """Where the one tmpfs of a terminal is mounted first; its folders then appear at their usual places."""
-FOLDERS = ("work", "tmp", "shm")
+FOLDERS = {"work": "/work", "tmp": "/tmp", "shm": "/dev/shm"}
+"""What is in it -> where it appears."""
 MS_BIND = 4096
 MAX_FDS = 1024
 ADDRESS_SPACE_SLACK = 4 << 30
-CONFIG_BYTES = 1 << 20
+HEADER_BYTES = 8
 
 
 def main() -> None:
-    conn = socket.socket(fileno=int(sys.argv[1]))
+    conn = _socket.socket(fileno=os.dup(0))
+    os.dup2(2, 0)
+    os.dup2(1, 2)
     config, fds = receive(conn)
     files_fd, *join_fds = fds
     if config["first"]:
         lay_out(config)
-    os.chdir(config["folders"][0])
+    os.chdir(FOLDERS["work"])
     if config["first"]:
         place(config["files"], files_fd, config["uid"])
     bash = unreadable_copy(config["bash"])
@@ -43,24 +49,26 @@ def main() -> None:
     os.execve(bash if bash > 2 else config["bash"], arguments, config["environment"])
 
 
-def receive(conn: socket.socket) -> tuple[dict, list[int]]:
-    """The host's configuration, one line of JSON, with the descriptors that came with its first byte."""
-    data, fds = b"", array.array("i")
-    while not data.endswith(b"\n"):
-        chunk, ancillary, _, _ = conn.recvmsg(CONFIG_BYTES, socket.CMSG_SPACE(16 * fds.itemsize))
+def receive(conn: _socket.socket) -> tuple[dict, list[int]]:
+    """The host's configuration and the descriptors that came with it; its length comes first."""
+    size, data, fds = HEADER_BYTES, b"", []
+    while len(data) < size:
+        chunk, ancillary, _, _ = conn.recvmsg(size - len(data), _socket.CMSG_SPACE(64))
         if not chunk:
             sys.exit("the host is gone")
         data += chunk
+        if size == HEADER_BYTES == len(data):
+            size += int.from_bytes(data, "little")
         for _, kind, content in ancillary:
-            if kind == socket.SCM_RIGHTS:
-                fds.frombytes(content)
-    return json.loads(data), list(fds)
+            if kind == _socket.SCM_RIGHTS:
+                fds += memoryview(content).cast("i").tolist()
+    return marshal.loads(data[HEADER_BYTES:]), fds
 
 
 def lay_out(config: dict) -> None:
     """One tmpfs, so that one limit of bytes and files holds, seen as three folders."""
     kernel.mount_tmpfs(ROOT, f"size={config['files_bytes']},nr_inodes={config['inodes']},mode=755")
-    for name, target in zip(FOLDERS, config["folders"]):
+    for name, target in FOLDERS.items():
         path = f"{ROOT}/{name}"
         os.mkdir(path)
         if config["uid"] is not None:
@@ -104,7 +112,7 @@ def unreadable_copy(path: str) -> int:
         with open(path, "rb") as source:
             size = os.fstat(source.fileno()).st_size
             while size > os.fstat(fd).st_size:
-                os.sendfile(fd, source.fileno(), None, size)  # type: ignore[arg-type]
+                os.sendfile(fd, source.fileno(), None, size)
         os.fchmod(fd, 0o111)
     except OSError:
         return -1
@@ -118,8 +126,8 @@ def confine(config: dict, join_fds: list[int]) -> None:
     """Limits, control group, user, capabilities, system calls, in this order."""
     # Not a session leader: a leader takes any terminal that it opens, and hangs it up when it ends.
     os.setpgid(0, 0)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # ignored by Python, and exec would keep that
-        signal.signal(number, signal.SIG_DFL)
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # ignored by Python, and exec would keep that
+        _signal.signal(number, _signal.SIG_DFL)
     limits = [
         (resource.RLIMIT_CPU, config["cpu_s"], config["cpu_s"] + 1),
         (resource.RLIMIT_FSIZE, config["files_bytes"], config["files_bytes"]),
@@ -146,4 +154,4 @@ def confine(config: dict, join_fds: list[int]) -> None:
         os.setresuid(uid, uid, uid)
     kernel.drop_capabilities()
     kernel.no_new_privileges()
-    kernel.SeccompFilter(bytes.fromhex(config["seccomp"])).install()
+    kernel.SeccompFilter(config["seccomp"]).install()
