@@ -17,12 +17,15 @@ from cef_env.problems import Problem, ProblemSet
 from cef_env.sandbox import Limits, resolve
 
 if TYPE_CHECKING:
-    from cef_env.sandbox.python_tool import PythonTool, ToolResult
+    from cef_env.sandbox.python_tool import PythonTool
 
 STATES = {
     "call": "Every call starts afresh.",
     "episode": "Names that a call defines stay for the calls after it.",
 }
+
+OUTPUT_BYTES = 4 << 20
+"""That a call may print before it is stopped."""
 
 
 class ToolUseEnv(ToolEnv):
@@ -137,26 +140,13 @@ class ToolUseEnv(ToolEnv):
     def _call(self, call: ToolCall) -> str:
         if self._tool is None:
             self._tool = self._open()
-        return self._shown(self._tool.run(call.argument))
+        return self._tool.run(call.argument).output.rstrip() or "[no output]"
 
     def _open(self) -> "PythonTool":
         from cef_env.sandbox.python_tool import PythonTool
 
-        limits = Limits(cpu_s=self.tool_time_s, memory_bytes=self.tool_memory_mb << 20)
-        state = "episode" if self.tool_state == "episode" else "call"
-        return PythonTool(self._plan, state, limits=limits, output_characters=self.tool_output)
-
-    def _shown(self, result: "ToolResult") -> str:
-        """What the model reads of a call. Never a time: the same code gives the same text."""
-        notes = {
-            "": "",
-            "time": f"[stopped: more than {self.tool_time_s:g} s of CPU time]",
-            "memory": f"[stopped: more than {self.tool_memory_mb} MiB]",
-            "output": "[stopped: too much output]",
-            "idle": "[stopped: it waited too long]",
-        }
-        note = notes[result.stopped]
-        return "\n".join(part for part in (result.output.rstrip(), note) if part) or "[no output]"
+        limits = Limits(self.tool_time_s, self.tool_memory_mb << 20, OUTPUT_BYTES)
+        return PythonTool(self._plan, self.tool_state, limits, self.tool_output)  # type: ignore[arg-type]
 
     def _without_calls(self, action: str) -> JudgeResult:
         program = extract_program(action)

@@ -184,6 +184,7 @@ def test_a_terminal_killed_from_outside_is_an_instrument_fault(judge: Judge) -> 
     env.step(bash("true"))
     assert env._terminal is not None
     env._terminal._line._process.kill()  # as the machine may, when memory runs out
+    env._terminal._line._process.wait(10)
     with pytest.raises(InstrumentError):
         env.step(bash("true"))
     env.reset(seed=0)

@@ -11,15 +11,8 @@ from cef_env.envs.tools import call_text
 from cef_env.errors import InstrumentError, UserError
 from cef_env.judge import Judge
 from cef_env.sandbox import BoxError
+from cef_env.sandbox.python_tool import ToolResult
 from tests.envs.stubs import StubJudge, shown
-
-
-@dataclass
-class Result:
-    output: str
-    stopped: str = ""
-    failed: bool = False
-    cut: int = 0
 
 
 @dataclass
@@ -29,11 +22,11 @@ class StubTool:
     codes: list[str] = field(default_factory=list)
     closed: int = 0
 
-    def run(self, code: str) -> Result:
+    def run(self, code: str) -> ToolResult:
         if code == "die":
             raise BoxError("the sandbox is gone")
         self.codes.append(code)
-        return Result(f"{code}\n", stopped=code if code in ("time", "memory", "output", "idle") else "")
+        return ToolResult(f"{code}\n", False, "", 0)
 
     def close(self) -> None:
         self.closed += 1
@@ -141,14 +134,6 @@ def test_a_call_that_cannot_be_read_costs_a_turn_and_is_explained(tools: list[St
     assert '{"name": "python", "arguments": {"code": "..."}}' in observation
     assert (terminated, info["turns"], info["tool_calls"]) == (False, 1, 0)
     assert not tools
-
-
-@pytest.mark.parametrize(
-    ("stopped", "note"),
-    [("time", "more than 10 s"), ("memory", "more than 512 MiB"), ("output", "output"), ("idle", "waited")],
-)
-def test_why_a_call_was_stopped_is_told(tools: list[StubTool], stopped: str, note: str) -> None:
-    assert note in stubbed().step(python(stopped))[0]
 
 
 def test_a_call_that_prints_nothing_says_so(tools: list[StubTool]) -> None:
