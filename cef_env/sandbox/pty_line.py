@@ -79,6 +79,7 @@ class PtyLine:
 
     def __init__(self, plan: Plan, files: Mapping[str, bytes], limits: TerminalLimits) -> None:
         self.limits = limits
+        self.plan = plan
         self._uid = None if plan.user_namespace else next(_uids)
         self._first = True
         self._shell = -1

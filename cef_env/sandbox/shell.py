@@ -18,13 +18,14 @@ from cef_env.sandbox.types import BoxError
 START_TIMEOUT_S = 30.0
 COMMAND_BYTES = 16 << 20
 """The longest command that is sent."""
-LINE_BYTES = 3000
-"""Of one line sent to a terminal: the kernel loses what lines of its canonical mode hold beyond 4095."""
+PIECE_BYTES = 1000
+"""Of a command on one line, where each may take four: what lines of a terminal in its canonical mode hold
+beyond 4095 is lost."""
 READ_BYTES = 1 << 16
 _MARK_BYTES = 1 << 15
 """More than any mark is long; a mark that does not end within is the program's own text."""
 SCRIPT_FD = 62
-LADDER = ((signal.SIGINT, 0.7), (signal.SIGQUIT, 0.4), (signal.SIGTERM, 0.4), (signal.SIGKILL, 1.5))
+LADDER = ((signal.SIGINT, 0.5), (signal.SIGQUIT, 0.3), (signal.SIGTERM, 0.3), (signal.SIGKILL, 0.7))
 """What a command over its time is sent, and how long each may take to bring the shell back."""
 LOOK_S = 0.25
 """How often a running command's CPU time is looked at."""
@@ -107,19 +108,15 @@ class Line(Protocol):
         """CPU time of everything so far; 0 where nobody counts it."""
 
 
+# What a byte is inside $'...'. A `!` would be expanded from the history if a command turned that on.
+_QUOTED = {byte: f"\\{byte:03o}" for byte in range(256) if not 32 <= byte < 127 or byte in b"!'\\"}
+
+
 def quoted(command: bytes) -> str:
     """`command` as bash words that together mean just it, over as many short lines as it needs."""
-    pieces, piece, length = [], [], 0
-    for byte in command:
-        # `!` would be expanded from the history if a command turned that on.
-        text = chr(byte) if 32 <= byte < 127 and byte not in b"!'\\" else f"\\{byte:03o}"
-        piece.append(text)
-        length += len(text)
-        if length > LINE_BYTES:
-            pieces.append("".join(piece))
-            piece, length = [], 0
-    pieces.append("".join(piece))
-    return "\\\n".join(f"$'{text}'" for text in pieces)
+    starts = range(0, len(command) or 1, PIECE_BYTES)
+    pieces = (command[start : start + PIECE_BYTES].decode("latin-1").translate(_QUOTED) for start in starts)
+    return "\\\n".join(f"$'{piece}'" for piece in pieces)
 
 
 class Shell:
@@ -137,28 +134,27 @@ class Shell:
 
     def run(self, command: str) -> CommandResult:
         """Run one command; a shell that ended meanwhile is replaced."""
-        refusal = self._refusal(command)
+        refusal, text = "", b""
+        try:
+            text = command.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as error:
+            refusal = f"the command is not valid Unicode: {error.reason}"
+        if b"\0" in text:
+            refusal = "the command contains a NUL character, which no shell can take"
+        elif len(text) > COMMAND_BYTES:
+            refusal = f"the command is longer than {COMMAND_BYTES >> 20} MiB"
         if refusal:
-            return CommandResult(refusal, 2, self.folder, False, 0, False)
+            return CommandResult(f"[not run: {refusal}]", 2, self.folder, False, 0, False)
         if self.limits.cpu_s < self.line.cpu_s():
             note = f"[the CPU time of this terminal, {self.limits.cpu_s:g} s, is used up]"
             return CommandResult(note, None, self.folder, True, 0, False)
-        return _Run(self, command).result()
+        return _Run(self, text).result()
 
-    @staticmethod
-    def _refusal(command: str) -> str | None:
-        if "\0" in command:
-            return "[not run: the command contains a NUL character, which no shell can take]"
-        if len(command.encode("utf-8", "surrogateescape")) > COMMAND_BYTES:
-            return f"[not run: the command is longer than {COMMAND_BYTES >> 20} MiB]"
-        return None
-
-    def script(self, command: str) -> str:
+    def script(self, command: bytes) -> str:
         """`command` for bash. Not by `eval`, which would announce the process ids of background jobs."""
         # $? of the last command, which the mark has overwritten.
         status = f"(exit {self._status}); " if self._status else ""
-        text = quoted(command.encode("utf-8", "surrogateescape"))
-        return f"{status}source /dev/fd/{SCRIPT_FD} {SCRIPT_FD}<<<{text} </dev/null; "
+        return f"{status}source /dev/fd/{SCRIPT_FD} {SCRIPT_FD}<<<{quoted(command)} </dev/null; "
 
     def mark(self, key: str, number: int) -> bytes:
         """The line that makes the shell print a mark; cut in two there, so that it is not one itself."""
@@ -181,7 +177,9 @@ class Shell:
         key = secrets.token_hex(16)
         try:
             self.line.start_shell(end)
-            self.line.write(f"{self.line.preamble} unset HISTFILE; {_RESET}; ".encode() + self.mark(key, 0))
+            self.line.write(
+                f"{self.line.preamble} unset HISTFILE; {_RESET}; history -c; ".encode() + self.mark(key, 0)
+            )
             seen, deadline = b"", time.monotonic() + START_TIMEOUT_S
             while f":{key}".encode() not in seen:
                 if time.monotonic() > deadline:
@@ -194,7 +192,7 @@ class Shell:
 class _Run:
     """One command, from the first byte sent to the mark seen, or the new shell started."""
 
-    def __init__(self, shell: Shell, command: str) -> None:
+    def __init__(self, shell: Shell, command: bytes) -> None:
         self.shell = shell
         self.line = shell.line
         self.command = command
