@@ -15,7 +15,7 @@ from cef_env.envs.turns import ToolEnv, positive
 from cef_env.errors import UserError
 from cef_env.judge import FormatErrorCause, Judge, JudgeResult, Language
 from cef_env.problems import Problem, ProblemSet
-from cef_env.sandbox import resolve
+from cef_env.sandbox import BoxError, resolve
 from cef_env.sandbox.bwrap import toolchain_paths
 
 if TYPE_CHECKING:
@@ -157,11 +157,15 @@ class AgenticEnv(ToolEnv):
         return call.name == "submit"
 
     def _call(self, call: ToolCall) -> str | JudgeResult:
-        if self._terminal is None:
-            self._terminal = self._open()
+        terminal = self._terminal = self._terminal or self._open()
         if call.name == "submit":
-            return self._submit(self._terminal, call.argument)
-        return self._shown(self._terminal.run(call.argument))
+            return self._submit(terminal, call.argument)
+        try:
+            return self._shown(terminal.run(call.argument))
+        except Exception as error:
+            if terminal.alive:
+                raise
+            raise BoxError(f"the terminal died ({error})") from error
 
     def _without_calls(self, action: str) -> str | JudgeResult:
         if isinstance(action, CutText):

@@ -52,7 +52,7 @@ class ToolUseEnv(ToolEnv):
 
     ## Starting State
     A problem drawn uniformly by the seed; `options={"problem_id": ...}` picks one. The sandbox starts with
-    the first call.
+    the first call, forgets everything between episodes, and ends with `env.close()`.
 
     ## Episode End
     Terminates with the first message without tool calls, a format error (`no_code`, `out_of_tokens`) if it
@@ -156,6 +156,10 @@ class ToolUseEnv(ToolEnv):
         return self._no_program(FormatErrorCause.OUT_OF_TOKENS if cut else FormatErrorCause.NO_CODE)
 
     def _release(self) -> None:
+        if self._tool is not None:  # its box is worth keeping: the next episode need not start one
+            self._tool.reset()
+
+    def close(self) -> None:
         tool, self._tool = self._tool, None
         if tool is not None:
             tool.close()

@@ -37,9 +37,11 @@ class StubTerminal:
     files: dict[str, bytes] = field(default_factory=dict)
     commands: list[str] = field(default_factory=list)
     closed: int = 0
+    alive: bool = True
 
     def run(self, command: str) -> CommandResult:
         if command == "die":
+            self.alive = False
             raise BoxError("the sandbox is gone")
         self.commands.append(command)
         return CommandResult(f"ran {command}\n", 0, "/work", False, 0, False)

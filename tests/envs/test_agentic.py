@@ -1,5 +1,6 @@
 """The agentic setting: what the terminal holds, how episodes end, and what a fault leads to."""
 
+import time
 from pathlib import Path
 
 import gymnasium as gym
@@ -185,6 +186,8 @@ def test_a_terminal_killed_from_outside_is_an_instrument_fault(judge: Judge) -> 
     assert env._terminal is not None
     env._terminal._line._process.kill()  # as the machine may, when memory runs out
     env._terminal._line._process.wait(10)
+    while Path(f"/proc/{env._terminal._line._shell}").exists():
+        time.sleep(0.01)
     with pytest.raises(InstrumentError):
         env.step(bash("true"))
     env.reset(seed=0)

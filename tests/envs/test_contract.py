@@ -96,9 +96,8 @@ def test_an_action_that_is_no_text_changes_nothing(env_class: type[CodingEnv], a
         "```python\n\0\n```",
         "```python\n'\udc80\ud800'\n```",
         "x" * 10_000_000,
-        "```\n" * 2_500_000,
     ],
-    ids=["empty", "NUL", "surrogate", "NUL in code", "surrogate in code", "10 MB", "10 MB of fences"],
+    ids=["empty", "NUL", "surrogate", "NUL in code", "surrogate in code", "10 MB"],
 )
 def test_any_text_is_an_action(env_class: type[CodingEnv], judge: Judge, action: str) -> None:
     env = made(env_class, judge)

@@ -20,6 +20,7 @@ class StubTool:
     """Prints the code; dies when told to."""
 
     codes: list[str] = field(default_factory=list)
+    resets: int = 0
     closed: int = 0
 
     def run(self, code: str) -> ToolResult:
@@ -27,6 +28,9 @@ class StubTool:
             raise BoxError("the sandbox is gone")
         self.codes.append(code)
         return ToolResult(f"{code}\n", False, "", 0)
+
+    def reset(self) -> None:
+        self.resets += 1
 
     def close(self) -> None:
         self.closed += 1
@@ -109,7 +113,6 @@ def test_a_sandbox_killed_from_outside_is_an_instrument_fault(tools: list[StubTo
     env.step(python("one"))
     with pytest.raises(InstrumentError, match="sandbox is gone"):
         env.step(python("die"))
-    assert tools[0].closed
     with pytest.raises(gym.error.ResetNeeded):
         env.step(python("two"))
     env.reset(seed=0)
@@ -166,15 +169,16 @@ def test_a_message_without_program_and_call_ends_the_episode(action: str, cause:
     assert (reward, terminated, info["format_error"]) == (0.0, True, cause)
 
 
-def test_the_tool_is_closed_when_the_episode_is(tools: list[StubTool]) -> None:
+def test_the_tool_forgets_between_episodes_and_ends_with_the_environment(tools: list[StubTool]) -> None:
     env = stubbed()
     env.step(python("one"))
+    assert tools[0].resets == 0
     env.step(fenced("good"))
-    assert tools[0].closed
+    assert tools[0].resets == 1
     env.reset(seed=0)
     env.step(python("one"))
     env.close()
-    assert tools[1].closed
+    assert len(tools) == tools[0].closed == 1
 
 
 def test_an_unknown_state_is_refused() -> None:
