@@ -7,7 +7,8 @@ checking environments, judges and evaluations. Command: `cef rollout --agent scr
 import random
 
 from cef_env.agents.base import Message
-from cef_env.envs.text import fenced, statement_text
+from cef_env.envs.prompts import prompt_text
+from cef_env.envs.text import fenced
 from cef_env.errors import UserError
 from cef_env.problems import ProblemSet
 
@@ -28,7 +29,7 @@ class ScriptedAgent:
             raise UserError(f"agent scripted:{kind} is unknown; choose one of {', '.join(NAMES)}")
         self.kind = kind
         self._problems = problems
-        self._id_of = {statement_text(problem.statement): problem.id for problem in problems}
+        self._id_of = {prompt_text(problem): problem.id for problem in problems}
 
     def act(self, messages: list[Message]) -> str:
         statement = messages[0]["content"]

@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from cef_env.errors import CefError, InstrumentError, UserError
+from cef_env.problems_cli import plain, problems_app
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
-problems_app = typer.Typer(no_args_is_help=True, help="Look at problem sources.")
 train_app = typer.Typer(no_args_is_help=True, help="Train on this machine.")
 app.add_typer(problems_app, name="problems")
 app.add_typer(train_app, name="train")
@@ -24,7 +24,6 @@ app.add_typer(train_app, name="train")
 console = Console()
 errors = Console(stderr=True)
 
-Source = Annotated[str, typer.Argument(help="builtin, builtin:hard?count=96, jsonl:PATH")]
 Out = Annotated[Path, typer.Option(help="Directory to write.")]
 Preset = Annotated[str, typer.Option(help="laptop, smoke, or a YAML file.")]
 Sandbox = Annotated[str, typer.Option(help="auto, or the name of an isolation tier.")]
@@ -225,28 +224,6 @@ def parse_alphas(text: str) -> list[float]:
     return alphas
 
 
-@problems_app.command("list")
-def problems_list(source: Source = "builtin") -> None:
-    """The ids of a source."""
-    from cef_env.problems import load
-
-    for id_ in load(source).ids:
-        console.print(id_, markup=False, highlight=False, soft_wrap=True)
-
-
-@problems_app.command("show")
-def problems_show(source: Source, id_: Annotated[str, typer.Argument(metavar="ID")]) -> None:
-    """One problem: statement, limits, and how long its tests are."""
-    from cef_env.problems import load
-
-    problem = load(source).get(id_)
-    console.print(problem.statement, markup=False, highlight=False)
-    console.print(f"time limit {problem.time_limit_s:g} s CPU, memory limit {problem.memory_limit_mb} MiB")
-    console.print(
-        f"levels {', '.join(map(str, problem.levels))}; test lengths {[t.length for t in problem.tests]}"
-    )
-
-
 @train_app.command("sft")
 def train_sft(out: Out, preset: Preset = "laptop", seed: Seed = None) -> None:
     """The warm start of a preset alone."""
@@ -307,7 +284,7 @@ def main() -> Any:
         if isinstance(error, KeyboardInterrupt):
             errors.print("interrupted; run the same command again to continue")
             sys.exit(130)
-        errors.print(f"cef: {error}", markup=False, highlight=False, soft_wrap=True)
+        errors.print(plain(f"cef: {error}"), markup=False, highlight=False, soft_wrap=True)
         sys.exit(3 if isinstance(error, InstrumentError) else 2)
 
 

@@ -204,7 +204,10 @@ def _speed(speed: Speed) -> list[RenderableType]:
         Text(f"speed factor {factor:.2f} (a fixed program takes {factor * REFERENCE_S:.2f} s of CPU here, ")
         + Text(f"{REFERENCE_S:g} s on the reference machine)")
     ]
-    if LIKE_REFERENCE[0] <= factor <= LIKE_REFERENCE[1]:
+    if speed.spread > UNSTEADY:  # no advice from a number that the next minute contradicts
+        text = f"Measured unsteadily (slowest run {speed.spread:.2f} times the fastest): repeat when idle."
+        parts.append(Text(text, style="yellow"))
+    elif LIKE_REFERENCE[0] <= factor <= LIKE_REFERENCE[1]:
         parts.append(Text("Time limits mean here what they were chosen to mean: leave them."))
     else:
         kind, effect = ("slower", "loosens") if factor > 1 else ("faster", "tightens")
@@ -214,7 +217,4 @@ def _speed(speed: Speed) -> list[RenderableType]:
                 f"{factor:.2f}) {effect} time limits to match; results of different factors do not compare."
             )
         )
-    if speed.spread > UNSTEADY:
-        text = f"Measured unsteadily (slowest run {speed.spread:.2f} times the fastest): repeat when idle."
-        parts.append(Text(text, style="yellow"))
     return parts

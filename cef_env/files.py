@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +27,7 @@ def sync_folder(path: Path) -> None:
 
 def write_atomic(path: Path, data: bytes | str) -> None:
     """Writes a whole file or nothing: temporary name, fsync, rename."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         with open(temporary, "wb") as stream:
             stream.write(data.encode() if isinstance(data, str) else data)
@@ -50,6 +51,15 @@ def read_json(path: Path, remedy: str) -> Any:
         return json.loads(path.read_text())
     except ValueError as error:
         raise UserError(f"{path} is not JSON; {remedy}") from error
+
+
+def cache_folder(name: str) -> Path:
+    """A folder of the user's cache: `$XDG_CACHE_HOME/cef-env/NAME`, by default under `~/.cache`.
+
+    It may not exist and may not be writable: a cache only saves time.
+    """
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(root) / "cef-env" / name
 
 
 def folder_atomic(path: Path, fill: Callable[[Path], object]) -> None:

@@ -3,8 +3,9 @@
 Everything goes to stderr, so that results on stdout can be piped.
 """
 
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from rich.console import Console
 from rich.progress import (
@@ -40,6 +41,21 @@ class Reporter:
 
             def move(done: int, total: int, note: str) -> None:
                 progress.update(task, completed=done, total=total, note=note)
+
+            yield move
+
+    @contextmanager
+    def lazy_bar(self, name: str) -> Iterator[Callable[[int, int, str], None]]:
+        """As `bar`, for work that is often over at once: shown from the first report after a second on."""
+        started = time.monotonic()
+        with ExitStack() as stack:
+            bars: list[Callable[[int, int, str], None]] = []
+
+            def move(done: int, total: int, note: str) -> None:
+                if not bars and time.monotonic() - started > 1.0:
+                    bars.append(stack.enter_context(self.bar(name, total)))
+                for bar in bars:
+                    bar(done, total, note)
 
             yield move
 

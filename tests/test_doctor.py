@@ -150,8 +150,12 @@ def test_advice_follows_the_factor(factor: float, advice: str) -> None:
     assert "unsteadily" not in rendered(checkup)
 
 
-def test_an_unsteady_measurement_says_so() -> None:
-    assert "unsteadily" in rendered(Checkup({}, {}, "cgroups", speed=Speed((0.5, 0.5, 1.0))))
+def test_an_unsteady_measurement_says_so_and_advises_nothing() -> None:
+    text = rendered(
+        Checkup({}, {}, "cgroups", speed=Speed((2 * REFERENCE_S, 2 * REFERENCE_S, 4 * REFERENCE_S)))
+    )
+    assert "unsteadily" in text
+    assert "CEF_SPEED_FACTOR" not in text
 
 
 def test_flakes_are_named() -> None:

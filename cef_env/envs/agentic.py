@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from cef_env.envs.prompts import question
 from cef_env.envs.text import CutText
 from cef_env.envs.tool_calls import ToolCall
 from cef_env.envs.tools import Tool, tools_text
@@ -147,7 +148,7 @@ class AgenticEnv(ToolEnv):
         self._files = working_folder(problem)
         samples = " and the sample tests (samples/1.in, samples/1.out, ...)" if len(self._files) > 1 else ""
         return (
-            f"{problem.statement.rstrip()}\n\n{tools_text(self.tools)}\n"
+            f"{question(problem)}\n\n{tools_text(self.tools)}\n"
             f"The terminal starts in a folder with statement.md{samples}. A command has "
             f"{self.command_time_s:g} s. Write the program into a file and hand it in with submit. You have "
             f"{self.max_turns} messages, the one with submit included.\n"
@@ -236,7 +237,7 @@ class AgenticEnv(ToolEnv):
 
 def working_folder(problem: Problem) -> dict[str, bytes]:
     """The files that a solver may see: the statement and the tests that it shows. Nothing of other tests."""
-    files = {"statement.md": problem.statement.encode("utf-8", "replace")}
+    files = {"statement.md": f"{question(problem)}\n".encode("utf-8", "replace")}
     for number, test in enumerate((test for test in problem.tests if test.sample), 1):
         files[f"samples/{number}.in"] = test.input.encode("utf-8", "surrogateescape")
         files[f"samples/{number}.out"] = test.output.encode("utf-8", "surrogateescape")

@@ -61,6 +61,8 @@ class CodingEnv(gym.Env[str, str]):
         """The ids of the problems that have an R_k at this coverage."""
         k = self.coverage
         ids = self.problems.ids
+        if not ids:
+            raise UserError(f"problems={self.problems.name!r}: the source holds no problem")
         if k is not None:
             ids = tuple(id_ for id_ in ids if self.problems.smallest_level(id_) <= k)
         if not ids:

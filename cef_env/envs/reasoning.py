@@ -4,10 +4,13 @@ Does not hold the taxonomy or the limits (see `cef_env.judge`) and does not shap
 `cef_env.rewards`). Try it: `cef play cef/Reasoning-v0`.
 """
 
+from collections.abc import Sequence
+
 from cef_env.envs.base import CodingEnv
-from cef_env.envs.text import CutText, extract_program, statement_text
-from cef_env.judge import FormatErrorCause, JudgeResult
-from cef_env.problems import Problem
+from cef_env.envs.prompts import prompt_text, require_prompt
+from cef_env.envs.text import CutText, extract_program
+from cef_env.judge import FormatErrorCause, Judge, JudgeResult
+from cef_env.problems import Problem, ProblemSet
 
 
 class ReasoningEnv(CodingEnv):
@@ -42,6 +45,7 @@ class ReasoningEnv(CodingEnv):
     - `coverage`: k, or None (also "inf") for all tests. Only the tests under 10^k are run. Problems
       without any such test have no R_k and are dropped; `env.unwrapped.dropped` says how many.
     - `problems`: a source string ("builtin", "builtin:hard", "jsonl:PATH", ...), or a list of `Problem`.
+    - `prompt`: how a problem is put: "plain", "livecodebench", or a jinja2 template (`cef_env.envs.prompts`).
     - `judge`: a `Judge` of your own; by default all environments of the process share one.
     - `render_mode`: None or "ansi".
     - `exhaustive`: run every test instead of stopping at the first that fails; any wrong answer then
@@ -55,8 +59,20 @@ class ReasoningEnv(CodingEnv):
     - v0: initial version
     """
 
+    def __init__(
+        self,
+        coverage: int | str | float | None = None,
+        problems: str | ProblemSet | Sequence[Problem] = "builtin",
+        judge: Judge | None = None,
+        prompt: str = "plain",
+        render_mode: str | None = None,
+        exhaustive: bool = False,
+    ) -> None:
+        super().__init__(coverage, problems, judge, render_mode, exhaustive)
+        self.prompt = require_prompt(prompt)
+
     def _begin(self, problem: Problem) -> str:
-        return statement_text(problem.statement)
+        return prompt_text(problem, self.prompt)
 
     def _respond(self, action: str) -> JudgeResult:
         program = extract_program(action)

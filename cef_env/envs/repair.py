@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from cef_env.envs.failures import REVEAL, STATISTICS, failure_text, parse_result
+from cef_env.envs.prompts import question
 from cef_env.envs.reasoning import ReasoningEnv
 from cef_env.envs.text import statement_text
 from cef_env.errors import UserError
@@ -92,7 +93,7 @@ class RepairEnv(ReasoningEnv):
         reveal: str = "samples",
         statistics: str = "coarse",
     ) -> None:
-        super().__init__(coverage, problems, judge, render_mode, exhaustive)
+        super().__init__(coverage, problems, judge, render_mode=render_mode, exhaustive=exhaustive)
         for name, value, choices in (("reveal", reveal, REVEAL), ("statistics", statistics, STATISTICS)):
             if value not in choices:
                 raise UserError(f"{name}={value!r}: use {', '.join(choices)}")
@@ -110,7 +111,7 @@ class RepairEnv(ReasoningEnv):
             problem = self._given(options)
         assert self.failure is not None
         failure = failure_text(problem, self.failed_program, self.failure, self.reveal, self.statistics)
-        return problem, statement_text(f"{problem.statement.rstrip()}\n\n{failure}")
+        return problem, statement_text(f"{question(problem)}\n\n{failure}")
 
     def _given(self, options: dict[str, Any]) -> Problem:
         """The problem of the options, after keeping their failed program."""

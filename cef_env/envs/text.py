@@ -9,6 +9,7 @@ import re
 INSTRUCTION = "Answer with one Python program in a fenced code block."
 
 _FENCE = re.compile(r"^(`{3,}|~{3,})[ \t]*([^\s`~]*)[^\n]*$", re.MULTILINE)
+_THOUGHT = re.compile(r"^[ \t]*</think>", re.MULTILINE)
 
 
 class CutText(str):
@@ -25,14 +26,27 @@ def statement_text(statement: str) -> str:
     return f"{statement.rstrip()}\n{INSTRUCTION}\n"
 
 
+def final_part(answer: str) -> str:
+    """The answer after its reasoning; empty when the reasoning never ends.
+
+    Reasoning is what stands between `<think>` at the very beginning and the next `</think>`, or before a
+    `</think>` at the beginning of a line where the model's template had opened it.
+    """
+    if answer.lstrip().startswith("<think>"):
+        return answer.partition("</think>")[2]
+    ends = _THOUGHT.split(answer, maxsplit=1)
+    return ends[1] if len(ends) > 1 else answer
+
+
 def extract_program(answer: str) -> str | None:
-    """The content of the last closed fenced code block, or None.
+    """The content of the last closed fenced code block after the reasoning, or None.
 
     A fence is a line that starts with three or more backticks (or tildes); it closes with a line of
     at least as many of the same sign and nothing else. A block that is never closed holds no program:
     the answer was cut, or its writer did not finish.
     """
     program, opened, start = None, None, 0
+    answer = final_part(answer)
     for fence in _FENCE.finditer(answer):
         mark, language = fence.group(1), fence.group(2)
         if opened is None:

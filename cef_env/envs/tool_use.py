@@ -7,6 +7,7 @@ Try it: `cef play cef/ToolUse-v0`.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from cef_env.envs.prompts import question
 from cef_env.envs.text import CutText, extract_program
 from cef_env.envs.tool_calls import ToolCall
 from cef_env.envs.tools import Tool, tools_text
@@ -130,7 +131,7 @@ class ToolUseEnv(ToolEnv):
 
     def _first_message(self, problem: Problem) -> str:
         return (
-            f"{problem.statement.rstrip()}\n\n{tools_text(self.tools)}"
+            f"{question(problem)}\n\n{tools_text(self.tools)}"
             f"{STATES[self.tool_state]} A call has {self.tool_time_s:g} s of CPU time and "
             f"{self.tool_memory_mb} MiB.\n\n"
             "When you are done, answer without a tool call: one Python program in a fenced code block. "

@@ -7,7 +7,7 @@ A setting with tools says what they are, what each does (`_call`) and what a mes
 from typing import Any, ClassVar
 
 from cef_env.envs.base import CodingEnv
-from cef_env.envs.text import CutText
+from cef_env.envs.text import CutText, final_part
 from cef_env.envs.tool_calls import ToolCall, Unreadable, parse_tool_calls
 from cef_env.envs.tools import Tool, responses_text
 from cef_env.errors import UserError
@@ -54,7 +54,7 @@ class ToolEnv(CodingEnv):
     def _respond(self, action: str) -> str | JudgeResult:
         self.turns += 1
         last = self.turns == self.max_turns
-        calls = parse_tool_calls(action, self.tools)
+        calls = parse_tool_calls(final_part(action), self.tools)
         readable = [call for call in calls if isinstance(call, ToolCall)]
         if calls and not readable and isinstance(action, CutText):
             return self._no_program(FormatErrorCause.OUT_OF_TOKENS)

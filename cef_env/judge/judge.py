@@ -77,10 +77,10 @@ class Judge:
         self.workers = workers or BOXES_PER_CORE * len(os.sched_getaffinity(0))
         self.speed_factor = parse_speed_factor(speed_factor)
         plan = resolve(sandbox)
-        self._cache = ResultCache(cache) if cache is not None else None
         if plan.cgroups:
             sweep(plan.cgroups)
         package_paths(packages)
+        self._cache = ResultCache(cache) if cache is not None else None
         self._pool = BoxPool(plan, self.workers, Contents(packages=tuple(packages)))
         self._compiler = Compiler(plan, self.workers)
         self._checkers = CheckerPrograms(plan, self.workers, self._compiler)

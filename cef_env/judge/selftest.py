@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from cef_env.errors import InstrumentError, UserError
 from cef_env.judge.corpus import CORPUS, Labelled
 from cef_env.judge.corpus.labelled import verdict_of
+from cef_env.judge.corpus.needs import REFUSED
 from cef_env.judge.judge import Judge
 from cef_env.judge.languages import Language
 from cef_env.judge.types import JudgeResult
@@ -99,7 +100,7 @@ def self_test(
         raise UserError("the self-test needs a judge without cache and with speed_factor=1")
     if rounds < 1 or not corpus:
         raise UserError(f"rounds={rounds}, programs={len(corpus)}: the self-test needs at least one of each")
-    skipped = _cannot_run(corpus)
+    skipped = _cannot_run(corpus, judge.tier)
     left_out = {name for names in skipped.values() for name in names}
     chosen = [labelled for labelled in corpus if labelled.name not in left_out]
     report = SelfTestReport(str(judge.tier), rounds, seed, len(chosen), skipped)
@@ -139,14 +140,17 @@ def third(corpus: Sequence[Labelled] = CORPUS) -> list[Labelled]:
     return kept
 
 
-def _cannot_run(corpus: Sequence[Labelled]) -> dict[str, tuple[str, ...]]:
-    """C++ where there is no compiler: its absence is a fact about the machine, not a disagreement."""
+def _cannot_run(corpus: Sequence[Labelled], tier: str) -> dict[str, tuple[str, ...]]:
+    """C++ where there is no compiler, and what the tier refuses: facts about the machine, no disagreement."""
+    unable = dict(REFUSED.get(tier, {}))
     try:
         toolchain_paths()
     except UserError as error:
-        names = tuple(labelled.name for labelled in corpus if labelled.language != Language.PYTHON)
-        return {str(error): names} if names else {}
-    return {}
+        unable[str(error)] = frozenset(item.name for item in corpus if item.language != Language.PYTHON)
+    found = {
+        reason: tuple(item.name for item in corpus if item.name in names) for reason, names in unable.items()
+    }
+    return {reason: names for reason, names in found.items() if names}
 
 
 def _count(

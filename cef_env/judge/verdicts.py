@@ -6,6 +6,7 @@ The one place where the order of the rules is written. Does not run programs and
 import signal
 
 from cef_env.judge.checkers import Checker
+from cef_env.judge.difference import readable
 from cef_env.judge.types import TestResult, Verdict
 from cef_env.sandbox.types import Execution, Limits, Stop
 
@@ -29,7 +30,7 @@ def decide(
         cpu_s=execution.cpu_s,
         wall_s=execution.wall_s,
         memory_mb=execution.peak_bytes / (1 << 20),
-        detail=detail[:DETAIL_CHARACTERS],
+        detail=readable(detail, DETAIL_CHARACTERS),
     )
 
 

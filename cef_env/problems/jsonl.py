@@ -1,8 +1,8 @@
 """Problems as JSON lines, one problem a line, without loss.
 
-Writing is atomic: a reader sees the old file or the complete new one. Reading makes an index of byte
-offsets by id and parses a problem when it is asked for. Every line is parsed once while indexing, so a
-damaged file is reported at once. Does not convert other data sets (see the loaders in this package).
+Writing is atomic: a reader sees the old file or the complete new one. Reading goes by the index (`index.py`):
+every line is parsed once, so that a damaged file is reported at once, and a problem is read when it is asked
+for. Does not convert other data sets (see the loaders in this package).
 """
 
 import json
@@ -14,7 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from cef_env.errors import UserError
+from cef_env.problems.collection import Selection, collect
+from cef_env.problems.fields import Record
+from cef_env.problems.index import Format, Parsed
 from cef_env.problems.problem_set import ProblemSet
+from cef_env.problems.records import JsonLines
 from cef_env.problems.types import CheckerProgram, Problem, Submission, TestCase
 
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -41,7 +45,14 @@ _CHECKER_TYPES: dict[str, tuple[type, ...]] = {
     "language": (str,),
     "arguments": (list,),
 }
-_SUBMISSION_TYPES: dict[str, tuple[type, ...]] = {"kind": (str,), "program": (str,), "expected": (list,)}
+_SUBMISSION_TYPES: dict[str, tuple[type, ...]] = {
+    "kind": (str,),
+    "program": (str,),
+    "expected": (list,),
+    "language": (str,),
+    "permitted": (list,),
+    "required": (list,),
+}
 
 
 def write(path: str | os.PathLike[str], problems: Iterable[Problem]) -> int:
@@ -80,45 +91,12 @@ def _umask() -> int:
 
 def read(path: str | os.PathLike[str]) -> ProblemSet:
     """The problems of a file, in file order; `UserError` names file, line and field of a bad line."""
-    path = Path(path)
-    offsets: dict[str, tuple[int, int]] = {}
-    levels: dict[str, int] = {}
-    offset = 0
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    problem = _parse(line, path, number)
-                    if problem.id in offsets:
-                        raise UserError(f"{path}:{number}: field id: {problem.id!r} occurs more than once")
-                    offsets[problem.id] = offset, number
-                    levels[problem.id] = problem.levels[0]
-                offset += len(line)
-    except OSError as error:
-        raise UserError(f"jsonl:{path}: {error.strerror}; give a file written by cef") from error
-
-    def fetch(id_: str) -> Problem:
-        start, number = offsets[id_]
-        with path.open("rb") as file:
-            file.seek(start)
-            problem = _parse(file.readline(), path, number)
-        if problem.id != id_:
-            raise UserError(f"{path}:{number}: the file changed after it was opened; load it again")
-        return problem
-
-    return ProblemSet(f"jsonl:{path}", offsets, fetch, smallest_level=levels.__getitem__)
+    return collect(f"jsonl:{os.fspath(path)}", [JsonLines(Path(path))], JSONL, Selection())
 
 
-def _parse(line: bytes, path: Path, number: int) -> Problem:
-    where = f"{path}:{number}"
-    try:
-        data = json.loads(line)
-    except RecursionError as error:
-        raise UserError(f"{where}: not a problem: JSON nested too deeply") from error
-    except ValueError as error:
-        reason = str(error).partition(";")[0]  # of a huge integer: without the advice to a programmer
-        raise UserError(f"{where}: not JSON ({reason})") from error
-    data = _checked(data, _TYPES, Problem, where, "")
+def _parse(record: Record, number: int) -> Parsed:
+    where = record.where
+    data = _checked(record.data, _TYPES, Problem, where, "")
     for position, test in enumerate(data["tests"]):
         data["tests"][position] = TestCase(
             **_checked(test, _TEST_TYPES, TestCase, where, f"tests[{position}].")
@@ -126,7 +104,8 @@ def _parse(line: bytes, path: Path, number: int) -> Problem:
     for position, submission in enumerate(data.get("submissions", ())):
         label = f"submissions[{position}]."
         fine = _checked(submission, _SUBMISSION_TYPES, Submission, where, label)
-        fine["expected"] = _strings(fine.get("expected", []), where, f"{label}expected")
+        for name in ("expected", "permitted", "required"):
+            fine[name] = _strings(fine.get(name, []), where, f"{label}{name}")
         data["submissions"][position] = Submission(**fine)
     data["tags"] = _strings(data.get("tags", []), where, "tags")
     data["tests"] = tuple(data["tests"])
@@ -136,9 +115,13 @@ def _parse(line: bytes, path: Path, number: int) -> Problem:
         checker = _checked(checker, _CHECKER_TYPES, CheckerProgram, where, "checker_program.")
         checker["arguments"] = _strings(checker.get("arguments", []), where, "checker_program.arguments")
     try:
-        return Problem(**data, checker_program=None if checker is None else CheckerProgram(**checker))
+        problem = Problem(**data, checker_program=None if checker is None else CheckerProgram(**checker))
     except UserError as error:
         raise UserError(f"{where}: {error}") from error
+    return Parsed(problem)
+
+
+JSONL = Format("jsonl", 1, _parse)
 
 
 def _checked(

@@ -91,6 +91,13 @@ class Submission:
     program: str
     expected: tuple[str, ...] = ()
     """Outcomes (values of `cef_env.judge.Outcome`) that are right for it; empty when unknown."""
+    language: str = "python"
+    """A value of `cef_env.judge.Language`."""
+    permitted: tuple[str, ...] = ()
+    """Verdicts (values of `cef_env.judge.Verdict`) that its tests may have; empty when the source names none.
+    Finer than `expected`, and decides where it is given."""
+    required: tuple[str, ...] = ()
+    """At least one test must have one of these verdicts."""
 
 
 @dataclass(frozen=True)

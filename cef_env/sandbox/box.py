@@ -14,17 +14,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
-from cef_env.sandbox import bwrap, seccomp
+from cef_env.errors import UserError
+from cef_env.sandbox import seccomp
 from cef_env.sandbox.cgroups import BoxCgroup
 from cef_env.sandbox.inside import protocol
 from cef_env.sandbox.launch import launch
 from cef_env.sandbox.tiers import Plan
-from cef_env.sandbox.types import BoxError, Contents, Execution, Limits, Stop
+from cef_env.sandbox.types import MAX_PROCESSES, BoxError, Contents, Execution, Limits, Stop
 
 START_TIMEOUT_S = 30.0
 REPLY_SLACK_S = 30.0
 COMPILE_CPU_S = 10.0
-MAX_PROCESSES = 96
 TMPFS_INODES = 4096
 STDERR_BYTES = 1 << 16
 INTERPRETER_BYTES = 16 << 20
@@ -62,15 +62,15 @@ class Box:
 
     def _configure(self) -> None:
         config = {
-            "seccomp": seccomp.deny_filter(os.uname().machine).hex(),
-            "uid": None if self.plan.user_namespace else next(_uids),
+            **self.zygote.config,
+            "seccomp": seccomp.deny_filter(os.uname().machine, self.zygote.seccomp).hex(),
+            "own_pid": seccomp.OWN_PID,
+            "uid": next(_uids) if self.plan.own_user else None,
             "cores": os.cpu_count() or 1,
-            "processes": MAX_PROCESSES,
             "tmpfs_bytes": self.contents.files_bytes,
             "tmpfs_inodes": TMPFS_INODES,
             "compile_cpu": COMPILE_CPU_S,
             "packages": self.contents.packages,
-            "site": [bwrap.SITE] if self.contents.packages else [],
         }
         fds = self._cgroup.open_fds() if self._cgroup else []
         try:
@@ -78,7 +78,10 @@ class Box:
         finally:
             for fd in fds:
                 os.close(fd)
-        if self._receive(START_TIMEOUT_S) != protocol.READY:
+        reply = self._receive(START_TIMEOUT_S)
+        if reply.startswith(protocol.MISSING):
+            raise UserError(reply.removeprefix(protocol.MISSING).decode())
+        if reply != protocol.READY:
             raise BoxError(f"the box did not start: {self.zygote.complaint()}")
 
     def load(self, program: str, limits: Limits, function: str | None = None) -> str | None:
@@ -123,6 +126,7 @@ class Box:
             "output": limits.output_bytes,
             "data": limits.memory_bytes + THREAD_STACKS_BYTES,
             "collect": limits.output_bytes,
+            "processes": MAX_PROCESSES + self.plan.processes_of_ours(),
         }
         if self._cgroup:
             self._cgroup.limit_memory(limits.memory_bytes)

@@ -98,6 +98,13 @@ def toolchain_paths() -> list[str]:
     return without_nested(name for name in names if os.path.exists(name))
 
 
+def site_folders() -> list[str]:
+    """Folders of third-party packages of the running Python, outside any virtual environment."""
+    prefixes = {sys.base_prefix, sys.base_exec_prefix}
+    names = ("site-packages", "dist-packages")
+    return [path for prefix in prefixes for name in names for path in glob(f"{prefix}/lib*/python3*/{name}")]
+
+
 def package_paths(names: Iterable[str]) -> dict[str, str]:
     """Target in the box -> folder on the host, for each package and the shared libraries beside it.
 
@@ -115,11 +122,10 @@ def package_paths(names: Iterable[str]) -> dict[str, str]:
     return bound
 
 
-def box_command(fd: str, contents: Contents, *, user_namespace: bool) -> list[str]:
-    """Argument vector that runs the zygote alone in a new box.
+def box_command(contents: Contents, *, user_namespace: bool) -> list[str]:
+    """Argument vector that runs the zygote alone in a new box, but for its last argument, its socket.
 
     Args:
-        fd: the zygote's socket.
         user_namespace: for callers without privileges: capabilities hold in a new user namespace only.
     """
     command = [find_bwrap(), "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
@@ -140,12 +146,10 @@ def box_command(fd: str, contents: Contents, *, user_namespace: bool) -> list[st
         command += ["--dir", parent]
     for path in bound:
         command += ["--ro-bind", path, path]
-    for prefix in {sys.base_prefix, sys.base_exec_prefix}:
-        for name in ("site-packages", "dist-packages"):
-            for folder in glob(f"{prefix}/lib*/python3*/{name}"):
-                if any(folder.startswith(path + "/") for path in ours):
-                    # Third-party packages are not part of the language; nothing may be left there.
-                    command += ["--tmpfs", folder, "--remount-ro", folder]
+    for folder in site_folders():
+        if any(folder.startswith(path + "/") for path in ours):
+            # Third-party packages are not part of the language; nothing may be left there.
+            command += ["--tmpfs", folder, "--remount-ro", folder]
     for target, folder in package_paths(contents.packages).items():
         command += ["--ro-bind", folder, target]
     command += ["--ro-bind", str(Path(__file__).with_name("inside")), f"{HOME}/inside"]
@@ -158,16 +162,15 @@ def box_command(fd: str, contents: Contents, *, user_namespace: bool) -> list[st
     command += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
     for name, value in environment(contents).items():
         command += ["--setenv", name, value]
-    return [*command, "--", *zygote_command(), fd]
+    return [*command, "--", *zygote_command(f"{HOME}/inside")]
 
 
 def environment(contents: Contents) -> dict[str, str]:
-    """All of the environment of a zygote, and so of its programs but for PYTHONPATH."""
+    """All of the environment of a zygote, and so of its programs."""
     variables = {
         "PATH": "/usr/bin:/bin" if contents.toolchain else os.path.dirname(interpreter()),
         "HOME": protocol.WORK,
         "LANG": "C.UTF-8",
-        "PYTHONPATH": HOME,
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
@@ -176,6 +179,7 @@ def environment(contents: Contents) -> dict[str, str]:
     return variables
 
 
-def zygote_command() -> list[str]:
+def zygote_command(folder: str) -> list[str]:
+    """How to start the zygote whose source lies in `folder`, but for its last argument, the socket."""
     # Not -I or -E, which would ignore PYTHONHASHSEED: the environment is clean already.
-    return [interpreter(), "-S", "-s", "-P", "-B", "-m", "inside.zygote"]
+    return [interpreter(), "-S", "-s", "-P", "-B", f"{folder}/start.py"]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cef_env.errors import JudgeError
+from cef_env.sandbox import owner
 
 PREFIX = "cef-judge"
 _numbers = itertools.count()
@@ -88,32 +89,18 @@ def _can_make(folder: Path) -> bool:
         probe.rmdir()
 
 
-def _pid_namespace() -> int:
-    return os.stat("/proc/self/ns/pid").st_ino
-
-
-def _started(pid: int) -> str | None:
-    """Start time of a process in clock ticks: tells a reused pid from the old one."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except OSError:
-        return None
-
-
 def _name() -> str:
-    pid = os.getpid()
-    return f"{PREFIX}.{_pid_namespace()}.{pid}.{_started(pid)}.{next(_numbers)}"
+    return f"{PREFIX}.{owner.mark()}.{next(_numbers)}"
 
 
 def sweep(parent: CgroupParent) -> int:
     """Remove the groups of judges that were killed; returns how many. Groups of live judges stay."""
     removed = 0
     for folder in parent.folders:
-        pattern = f"{PREFIX}.{_pid_namespace()}.*"
+        pattern = f"{PREFIX}.*"
         # The killed judge may have been in a sibling of our group: a service or a login starts new ones.
         for group in [*folder.glob(pattern), *folder.parent.glob(f"*/{pattern}")]:
-            _, _, pid, started, _ = group.name.split(".")
-            if _started(int(pid)) != started:
+            if owner.is_gone(group.name.removeprefix(f"{PREFIX}.").rpartition(".")[0]):
                 with contextlib.suppress(OSError):  # another judge sweeps too, or its tests are dying
                     group.rmdir()
                     removed += 1

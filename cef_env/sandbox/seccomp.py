@@ -2,11 +2,14 @@
 
 A deny-list: namespaces and capabilities already confine the program, the filter removes kernel attack
 surface, network sockets, shared state that would survive a test (SysV IPC, message queues, keyrings) and
-the calls that reach another process of the same user. Does not install anything: the zygote does.
+the calls that reach another process of the same user. `Mode.LANDLOCK` and `Mode.ALONE` deny more, for tiers
+where less else confines. Does not install anything: the zygote does.
 """
 
 import errno
 import struct
+from collections.abc import Iterable
+from enum import IntEnum
 
 from cef_env.errors import SandboxUnavailableError
 
@@ -101,47 +104,146 @@ DENIED: dict[str, tuple[int | None, int | None]] = {
     "kexec_load": (246, 104),
     "kexec_file_load": (320, 294),
     "vhangup": (153, 58),
+    # The device files of a box are the machine's: a time set on one would outlive the test.
+    "utime": (132, None),
+    "utimes": (235, None),
+    "futimesat": (261, None),
+    "utimensat": (280, 88),
     "iopl": (172, None),
     "ioperm": (173, None),
     "modify_ldt": (154, None),
 }
-CLONE = (56, 220)
-CLONE3 = 435
-PRLIMIT64 = (302, 261)
-CLONE_NEW_ANYTHING = 0x7E020000
-X32_BIT = 0x40000000
+# Where Landlock confines files and tests may be of the caller's own user: changes that it does not govern.
+DENIED_WITH_LANDLOCK: dict[str, tuple[int | None, int | None]] = {
+    "chmod": (90, None),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
+    "chown": (92, None),
+    "fchown": (93, 55),
+    "lchown": (94, None),
+    "fchownat": (260, 54),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    "setxattrat": (463, 463),
+    "removexattrat": (466, 466),
+    "file_setattr": (469, 469),
+    "truncate": (76, 45),  # before version 3 of Landlock
+    # Would tell the names of files that appear in folders which cannot be opened.
+    "inotify_init": (253, None),
+    "inotify_init1": (294, 26),
+    "inotify_add_watch": (254, 27),
+}
+# Where nothing scopes signals: no second process, and so none but itself to signal.
+DENIED_ALONE: dict[str, tuple[int | None, int | None]] = {
+    "fork": (57, None),
+    "vfork": (58, None),
+    "pidfd_send_signal": (424, 424),
+}
+SIGNALS: dict[str, tuple[int, int]] = {
+    "kill": (62, 129),
+    "tkill": (200, 130),
+    "tgkill": (234, 131),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+}
+"""Their first argument is the process (of tkill: the main thread's number is the same)."""
 
-_LOAD, _JEQ, _JSET, _JGE, _RET = 0x20, 0x15, 0x45, 0x35, 0x06
-_NUMBER, _ARCH, _ARG0_LOW = 0, 4, 16
+CLONE = (56, 220)
+CLONE3, OPENAT2 = 435, 437
+PRLIMIT64, PRCTL, FCNTL, IOCTL = (302, 261), (157, 167), (72, 25), (16, 29)
+OPEN: tuple[int | None, int | None] = (2, None)
+OPENAT = (257, 56)
+CLONE_NEW_ANYTHING, CLONE_THREAD = 0x7E020000, 0x00010000
+PR_SET_PDEATHSIG, F_SETLEASE, F_NOTIFY = 1, 1024, 1026
+O_ACCMODE, O_TRUNC = 3, 0o1000
+IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x802C542A)
+"""Of terminals: is it one, its size; of any descriptor: bytes to read, blocking, closing on exec."""
+X32_BIT = 0x40000000
+OWN_PID = 0x0FEDC1D0
+"""Above any pid: in place of the test's own, which its process puts in."""
+
+_LOAD, _AND, _JEQ, _JSET, _JGE, _RET = 0x20, 0x54, 0x15, 0x45, 0x35, 0x06
+_NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 
 
-def deny_filter(machine: str) -> bytes:
+class Mode(IntEnum):
+    """How much is denied; each denies what the one before does."""
+
+    NAMESPACES = 0
+    """Namespaces confine files and processes."""
+    LANDLOCK = 1
+    """Landlock confines files and signals."""
+    ALONE = 2
+    """Landlock confines files; processes must be confined here."""
+
+
+def _op(code: int, k: int, yes: int = 0, no: int = 0) -> bytes:
+    return struct.pack("HBBI", code, yes, no, k)
+
+
+def _fail(code: int) -> bytes:
+    return _op(_RET, _ERRNO | code)
+
+
+def _when(number: int | None, argument: int, *body: bytes) -> list[bytes]:
+    """If the call is `number`: its argument (low half) is loaded and `body`, which must return, decides."""
+    if number is None:
+        return []
+    return [_op(_JEQ, number, 0, 1 + len(body)), _op(_LOAD, _ARGUMENTS + 8 * argument), *body]
+
+
+def _among(values: Iterable[int], others: int) -> list[bytes]:
+    """Allow these values; any other fails with errno `others`."""
+    steps = [step for value in values for step in (_op(_JEQ, value, 0, 1), _op(_RET, _ALLOW))]
+    return [*steps, _fail(others)]
+
+
+def deny_filter(machine: str, mode: Mode = Mode.NAMESPACES) -> bytes:
     """The filter for `machine` (as in `os.uname().machine`), 8 bytes per instruction.
 
-    Denied calls fail with EPERM; clone3 fails with ENOSYS so that libc falls back to clone, whose flags a
-    filter can read. Raises `SandboxUnavailableError` for an architecture without a table.
+    Denied calls fail with EPERM; clone3 and openat2, whose arguments no filter can read, fail with ENOSYS so
+    that libc falls back to clone and openat. In `Mode.ALONE` the word `OWN_PID` must be replaced.
+    Raises `SandboxUnavailableError` for an architecture without a table.
     """
     if machine not in AUDIT_ARCH:
         raise SandboxUnavailableError(f"no table of system calls for {machine}: use x86_64 or aarch64")
     column = 0 if machine == "x86_64" else 1
-
-    def op(code: int, k: int, yes: int = 0, no: int = 0) -> bytes:
-        return struct.pack("HBBI", code, yes, no, k)
-
-    eperm = op(_RET, _ERRNO | errno.EPERM)
-    program = [op(_LOAD, _ARCH), op(_JEQ, AUDIT_ARCH[machine], 1), op(_RET, _KILL), op(_LOAD, _NUMBER)]
+    eperm, allow = _fail(errno.EPERM), _op(_RET, _ALLOW)
+    program = [_op(_LOAD, _ARCH), _op(_JEQ, AUDIT_ARCH[machine], 1), _op(_RET, _KILL), _op(_LOAD, _NUMBER)]
     if machine == "x86_64":
-        program += [op(_JGE, X32_BIT, 0, 1), eperm]
-    program += [op(_JEQ, CLONE3, 0, 1), op(_RET, _ERRNO | errno.ENOSYS)]
-    for number, condition in (
-        (CLONE[column], op(_JSET, CLONE_NEW_ANYTHING, 0, 1)),
-        (PRLIMIT64[column], op(_JEQ, 0, 1)),  # own limits only
-    ):
-        program += [op(_JEQ, number, 0, 4), op(_LOAD, _ARG0_LOW), condition, eperm, op(_RET, _ALLOW)]
-    numbers = sorted(row[column] for row in DENIED.values() if row[column] is not None)  # type: ignore[type-var]
-    for number_ in numbers:
-        assert number_ is not None
-        program += [op(_JEQ, number_, 0, 1), eperm]
-    program.append(op(_RET, _ALLOW))
+        program += [_op(_JGE, X32_BIT, 0, 1), eperm]
+    program += [_op(_JEQ, CLONE3, 0, 1), _fail(errno.ENOSYS)]
+    threads_only = [_op(_JSET, CLONE_THREAD, 1), eperm] if mode is Mode.ALONE else []
+    new_namespace = _op(_JSET, CLONE_NEW_ANYTHING, 0, 1)
+    program += _when(CLONE[column], 0, new_namespace, eperm, *threads_only, allow)
+    program += _when(PRLIMIT64[column], 0, *_among([0], errno.EPERM))  # own limits only
+    tables = [DENIED]
+    if mode >= Mode.LANDLOCK:
+        tables.append(DENIED_WITH_LANDLOCK)
+        program += [_op(_JEQ, OPENAT2, 0, 1), _fail(errno.ENOSYS)]
+        # Access mode 3 opens a file for neither reading nor writing, which Landlock lets pass; before version
+        # 3 so it does truncation of what may be read.
+        flags = [_op(_AND, O_ACCMODE | O_TRUNC)]
+        for value in (O_ACCMODE, O_ACCMODE | O_TRUNC, O_TRUNC):
+            flags += [_op(_JEQ, value, 0, 1), eperm]
+        program += _when(OPEN[column], 1, *flags, allow) + _when(OPENAT[column], 2, *flags, allow)
+        program += _when(IOCTL[column], 1, *_among(IOCTLS, errno.ENOTTY))
+        # A lease makes whoever opens the file wait; F_NOTIFY tells as inotify does.
+        leases = [_op(_JEQ, F_SETLEASE, 1), _op(_JEQ, F_NOTIFY, 0, 1), eperm]
+        program += _when(FCNTL[column], 1, *leases, allow)
+    if mode is Mode.ALONE:
+        tables.append(DENIED_ALONE)
+        for numbers in SIGNALS.values():
+            program += _when(numbers[column], 0, *_among([OWN_PID], errno.EPERM))
+        # The signal that ends a test whose runner was killed.
+        program += _when(PRCTL[column], 0, _op(_JEQ, PR_SET_PDEATHSIG, 0, 1), eperm, allow)
+    for number in sorted({row[column] for table in tables for row in table.values()} - {None}):  # type: ignore[type-var]
+        program += [_op(_JEQ, number, 0, 1), eperm]  # type: ignore[arg-type]
+    program.append(allow)
     return b"".join(program)

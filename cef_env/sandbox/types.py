@@ -6,6 +6,9 @@ from enum import StrEnum
 
 from cef_env.errors import JudgeError
 
+MAX_PROCESSES = 96
+"""How many processes and threads one test may have at once."""
+
 
 class BoxError(JudgeError):
     """The box died or broke the protocol: nothing is known about the program."""

@@ -1,11 +1,12 @@
 """Tests per second of the judge against other ways to run a program on a test, interleaved in one run.
 
-    python tests/bench/bench_judge.py [--rounds 3] [--programs realistic|trivial|both]
+    python tests/bench/bench_judge.py [--rounds 3] [--programs realistic|trivial|both] [--tiers]
 
 Compare ratios within one table, not across machines. Of the peers, subprocess and `python -I -S -E` have no
 isolation and no limits at all; bubblewrap per test has the same namespaces, but no limits; DMOJ's executor
 is measured when CEF_DMOJ_PYTHON names a Python that has it (`pip install dmoj`). Also sweeps the number of
-boxes, which is how the default of `Judge(workers=None)` was chosen.
+boxes, which is how the default of `Judge(workers=None)` was chosen. With --tiers, compares the isolation
+tiers that this machine has instead.
 """
 
 import argparse
@@ -26,7 +27,9 @@ from rich.table import Table
 
 from cef_env.judge import Judge
 from cef_env.problems import Problem
+from cef_env.sandbox import Box, resolve
 from cef_env.sandbox.bwrap import find_bwrap
+from cef_env.sandbox.tiers import survey
 from tests.bench.workloads import PROGRAMS, TESTS, workload
 
 BASE = "python -I -S -E per test"
@@ -109,13 +112,47 @@ def measure(kind: str, rounds: int, console: Console) -> None:
     console.print(table)
 
 
+def measure_tiers(kind: str, rounds: int, console: Console) -> None:
+    """Every tier of this machine: how long a box takes to start, and tests per second with a box per core."""
+    cores = len(os.sched_getaffinity(0))
+    plans = {tier: resolve(tier) for tier, reason in survey() if reason is None}
+    starts: dict[str, list[float]] = {tier: [] for tier in plans}
+    seconds: dict[str, list[float]] = {tier: [] for tier in plans}
+    with TemporaryDirectory() as folder:
+        pairs = workload(kind, Path(folder))
+        judges = {tier: Judge(workers=cores, sandbox=tier) for tier in plans}
+        chosen = {tier: runners(kind, pairs, {cores: judge}, cores) for tier, judge in judges.items()}
+        for round_ in track(range(rounds + 1), f"{kind} programs", console=console, transient=True):
+            for tier, plan in plans.items():
+                start = time.perf_counter()
+                Box(plan).close()
+                closed = time.perf_counter() - start
+                took = chosen[tier][f"judge, {cores} boxes"]()
+                if round_ > 0:  # boxes start on first use
+                    starts[tier].append(closed)
+                    seconds[tier].append(took)
+        for judge in judges.values():
+            judge.close()
+    total = len(pairs) * TESTS
+    table = Table(title=f"{len(pairs)} {kind} programs x {TESTS} tests, {cores} boxes, {cores} cores")
+    for column in ("tier", "start and end of a box, ms", "tests/s", "spread"):
+        table.add_column(column, justify="left" if column == "tier" else "right")
+    for tier, times in seconds.items():
+        spread = (max(times) - min(times)) / statistics.median(times)
+        milliseconds = 1000 * statistics.median(starts[tier])
+        rate = total / statistics.median(times)
+        table.add_row(tier, f"{milliseconds:.0f}", f"{rate:.0f}", f"{100 * spread:.0f}%")
+    console.print(table)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--programs", choices=[*PROGRAMS, "both"], default="both")
+    parser.add_argument("--tiers", action="store_true")
     args = parser.parse_args()
     for kind in PROGRAMS if args.programs == "both" else [args.programs]:
-        measure(kind, args.rounds, Console())
+        (measure_tiers if args.tiers else measure)(kind, args.rounds, Console())
 
 
 if __name__ == "__main__":

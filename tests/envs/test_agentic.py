@@ -50,7 +50,7 @@ def test_an_episode_from_the_samples_to_the_verdict(judge: Judge) -> None:
     assert "Read one integer" in observation
     assert '"name": "bash"' in observation
     observation = env.step(bash("cat statement.md samples/1.in; ls samples"))[0]
-    assert "Read one integer and print its double.1" in observation
+    assert "Read one integer and print its double.\n1" in observation
     env.step(bash("cat > a.py <<'E'\nprint(2 * int(input()) + 1)\nE\npython3 a.py < samples/1.in"))
     observation = env.step(
         bash("sed -i 's/ + 1//' a.py; python3 a.py < samples/1.in | diff - samples/1.out")

@@ -10,6 +10,7 @@ from cef_env.envs.text import fenced
 from cef_env.envs.tools import call_text
 from cef_env.errors import InstrumentError, UserError
 from cef_env.judge import Judge
+from cef_env.problems import Problem
 from cef_env.sandbox import BoxError
 from cef_env.sandbox.python_tool import ToolResult
 from tests.envs.stubs import StubJudge, shown
@@ -184,3 +185,17 @@ def test_the_tool_forgets_between_episodes_and_ends_with_the_environment(tools: 
 def test_an_unknown_state_is_refused() -> None:
     with pytest.raises(UserError, match="tool_state='forever'"):
         ToolUseEnv(problems=[shown()], tool_state="forever")
+
+
+def test_calls_in_the_reasoning_are_thoughts(tools: list[StubTool]) -> None:
+    env = stubbed()
+    env.step(f"<think>I could do {python('one')} first.</think>\n{python('two')}")
+    assert tools[0].codes == ["two"]
+    assert stubbed().step(f"<think>{python('one')}")[4]["format_error"] == "no_code"
+
+
+def test_the_code_to_complete_is_part_of_the_question() -> None:
+    problem = shown()
+    function = Problem("f", "F", "Double it.", problem.tests, function="double")
+    env = ToolUseEnv(problems=[function], judge=StubJudge())  # type: ignore[arg-type]
+    assert "Complete this code:\n```python\nclass Solution:\n    def double" in env.reset()[0]

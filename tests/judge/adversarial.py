@@ -1,6 +1,6 @@
 """Hostile programs and the verdict each must get. Where a program can be accepted it prints `ok`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cef_env.judge import Verdict
 
@@ -15,7 +15,16 @@ class Hostile:
     allowed: tuple[Verdict, ...]
     """Right verdicts; more than one where the kernel decides which limit is met first."""
     compile_error: bool = False
+    elsewhere: dict[str, tuple[Verdict, ...]] = field(default_factory=dict)
+    """Tier -> right verdicts there, where its documented limits make them differ."""
 
+    def right(self, tier: str) -> tuple[Verdict, ...]:
+        """The right verdicts on a tier."""
+        return self.elsewhere.get(tier, self.allowed)
+
+
+NO_CHILDREN = {"landlock_no_fork": (RUNTIME_ERROR,)}
+"""For programs that end with an exception where fork is refused."""
 
 EXPECTED = "ok"
 
@@ -45,11 +54,13 @@ if os.fork() == 0:
     if os.fork() == 0:
         while True:
             time.sleep(0.01)
-            open("still_here", "a").write("x")
+            try: open("still_here", "a").write("x")
+            except PermissionError: pass
     os._exit(0)
 print("ok")
 """,
         (ACCEPTED,),
+        elsewhere=NO_CHILDREN,
     ),
     Hostile("stdout_flood", "while True: print('x' * (1 << 20))", (OUTPUT_LIMIT,)),
     Hostile("stderr_flood", "import sys\nwhile True: sys.stderr.write('x' * (1 << 20))", (OUTPUT_LIMIT,)),
@@ -84,6 +95,7 @@ for _ in range(3): os.wait()
 print("ok")
 """,
         (TIME_LIMIT,),
+        elsewhere=NO_CHILDREN,
     ),
     Hostile(
         "fifty_threads",
@@ -181,11 +193,20 @@ print("ok" if not reached else reached)
     ),
     Hostile(
         "read_host",
-        """
+        f"PLANTED = {__file__!r}"
+        + """
 import os
-found = [p for p in ("/etc/passwd", "/proc/1", "/sys", "/home", "/usr/bin/env", "/var", "/run") if os.path.exists(p)]
-try: found += [open("/cef/inside/zygote.py", "a")]
-except OSError: pass
+found = []
+watcher = os.getppid()
+for path in (PLANTED, "/etc/shadow", "/proc/1/environ", "/proc/1/maps", f"/proc/{watcher}/environ", f"/proc/{watcher}/maps"):
+    try: found.append(open(path, "rb").name)
+    except OSError: pass
+for path in (os.path.dirname(PLANTED), "/proc/1/fd", f"/proc/{watcher}/fd", f"/proc/{watcher}/map_files", "/var/lib"):
+    try: found += os.listdir(path)
+    except OSError: pass
+for path in ("/cef/inside/zygote.py", os.__file__, "/etc/passwd"):
+    try: found.append(open(path, "a").name)
+    except OSError: pass
 names = set(os.environ) - {"PATH", "HOME", "LANG", "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE", "PWD", "LC_CTYPE"}
 print("ok" if not found and not names else (found, names))
 """,
@@ -236,6 +257,15 @@ print("ok")
 """,
         (ACCEPTED,),
     ),
+    Hostile(
+        "time_of_a_device",
+        """
+import os
+try: os.utime("/dev/null")
+except PermissionError: print("ok")
+""",
+        (ACCEPTED,),
+    ),
     Hostile("nul_in_source", "print('ok')\0", (), compile_error=True),
     Hostile("compile_bomb_nesting", "(" * 100_000 + ")" * 100_000, (), compile_error=True),
     Hostile("compile_bomb_unary", "-" * 200_000 + "1", (), compile_error=True),
@@ -249,10 +279,15 @@ print("ok")
         REFUSED
         + """
 import builtins, sys
-before = getattr(builtins, "left", None) or os.listdir("/box/work") or os.listdir("/dev/shm") or "left" in sys.modules
+before = getattr(builtins, "left", None) or "left" in sys.modules
+folders = (os.getcwd(), "/dev/shm", "/tmp")
+for folder in folders:
+    try: before = before or os.listdir(folder)
+    except OSError: pass
+for folder in folders:
+    try: open(folder + "/left", "w").write("x")
+    except OSError: pass
 builtins.left = sys.modules["left"] = sys
-open("left", "w").write("x")
-open("/dev/shm/left", "w").write("x")
 shmget = {"x86_64": 29, "aarch64": 194}[os.uname().machine]
 shared = libc.syscall(shmget, 4242, 4096, 0o1666)
 print("ok" if not before and refused(shared) else "state")

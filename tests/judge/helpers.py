@@ -6,7 +6,9 @@ from cef_env.errors import SandboxUnavailableError
 from cef_env.problems import Problem, TestCase
 from cef_env.sandbox import Plan, resolve
 
-TIERS = ("cgroups", "rlimits")
+TIERS = ("cgroups", "rlimits", "docker", "landlock", "landlock_no_fork")
+NO_MOUNTS = ("landlock", "landlock_no_fork")
+"""Tiers where programs cannot write files, and can see that files of the host exist."""
 
 
 def tier_or_skip(name: str) -> Plan:

@@ -65,7 +65,10 @@ def test_numbers_may_be_near_when_asked(judge: Judge) -> None:
 
 def test_deep_recursion_and_deep_answers(judge: Judge) -> None:
     problem = function_problem(([20_000], 20_000), time_limit_s=5)
-    assert judge.run(problem, "def solve(n):\n    return 1 + solve(n - 1) if n else 0").outcome is Outcome.CORRECT
+    assert (
+        judge.run(problem, "def solve(n):\n    return 1 + solve(n - 1) if n else 0").outcome
+        is Outcome.CORRECT
+    )
     deep = "def solve(n):\n    a = []\n    for _ in range(n): a = [a]\n    return a"
     test = judge.run(problem, deep).tests[0]
     assert test.verdict in (Verdict.RUNTIME_ERROR, Verdict.WRONG_ANSWER), test

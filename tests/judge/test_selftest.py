@@ -10,7 +10,9 @@ from cef_env.errors import JudgeError, UserError
 from cef_env.judge import Judge, JudgeResult, Outcome, TestResult, Verdict, selftest
 from cef_env.judge.corpus import CORPUS, Labelled
 from cef_env.judge.corpus.labelled import ACCEPTED, SUM, WRONG_ANSWER
+from cef_env.judge.corpus.needs import STARTS_PROCESSES, WRITES_FILES
 from cef_env.judge.selftest import self_test, third
+from tests.judge.helpers import tier_or_skip
 
 SIX = "print(6)"
 
@@ -138,3 +140,22 @@ def test_a_third_keeps_every_kind() -> None:
     chosen = third()
     assert kinds(chosen) == kinds(list(CORPUS))
     assert len(CORPUS) / 3 <= len(chosen) < len(CORPUS) / 2
+
+
+def test_what_a_tier_refuses_is_left_out_by_name_and_the_rest_agrees() -> None:
+    tier_or_skip("landlock")
+    chosen = [item for item in CORPUS if item.name in {"temporary_file", "subprocess_python", "input"}]
+    with Judge(workers=2, sandbox="landlock") as judge:
+        report = self_test(judge, rounds=1, corpus=chosen)
+    assert report.agrees
+    assert report.skipped == {"the tier lets no program write files": ("temporary_file",)}
+
+
+def test_every_refused_name_is_in_the_corpus() -> None:
+    assert {item.name for item in CORPUS} >= WRITES_FILES | STARTS_PROCESSES
+
+
+def test_every_program_that_starts_a_process_is_known_to() -> None:
+    starts = ("os.fork", "subprocess", "multiprocessing", "os.system", "os.popen", "posix_spawn")
+    found = {item.name for item in CORPUS if any(word in item.program for word in starts)}
+    assert found <= WRITES_FILES | STARTS_PROCESSES

@@ -90,6 +90,7 @@ def run(program: Path, *texts: str) -> tuple[int, str]:
         ("score", ("exit", "", ""), FAIL, "FAIL Checker must end with quit or quitf call"),
         ("score", ("nothing", "", ""), FAIL, "FAIL Checker must end with quit or quitf call"),
         ("score", ("answer", "", "9"), FAIL, "FAIL Integer parameter [name=jury] equals to 9, violates the range [1, 5] (answer)"),
+        ("score", ("expected", "", ""), WA, "wrong answer in line 3: expected '5', found 'x'"),
         ("score", ("random", "", ""), OK, "ok"),
     ],
 )  # fmt: skip
@@ -132,7 +133,8 @@ def test_checker(built: Path, checker: str, texts: tuple[str, str, str], status:
         ("words", "a b", "a-b"),
         ("words", "a 1", None),
         ("split", "", ""),
-        ("eof", "  \n", ""),
+        ("eof", "", ""),
+        ("eof", "\n", None),
         ("eof", "x", None),
         ("convert", "-12", "-12"),
     ],

@@ -161,3 +161,8 @@ print(input())
 )
 def test_stdout_and_status_end_as_in_cpython(judge: Judge, program: str, reward: int) -> None:
     assert judge.run(make_problem(("1", "1"), ("22", "22")), program).reward() == reward
+
+
+def test_control_characters_in_a_detail_are_visible_and_harmless(judge: Judge) -> None:
+    program = "import sys\nsys.stderr.write('\\x1b[31mred\\x07 \\u202e ü\\n')\nsys.exit(1)"
+    assert judge.run(make_problem(("1", "1")), program).tests[0].detail == r"\x1b[31mred\x07 \u202e ü"

@@ -105,5 +105,5 @@ def test_huge_integers_have_no_limit() -> None:
 
 
 def test_it_needs_the_standard_library_only() -> None:
-    source = (Path(__file__).parents[2] / "cef_env.sandbox.inside.functional.py").read_text()
+    source = (Path(__file__).parents[2] / "cef_env/sandbox/inside/functional.py").read_text()
     subprocess.run([sys.executable, "-I", "-S", "-c", source], check=True)

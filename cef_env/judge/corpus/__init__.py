@@ -6,7 +6,7 @@ replays it, and `cef doctor` shows what came out.
     from cef_env.judge.corpus import CORPUS
 """
 
-from cef_env.judge.corpus import cpp, failures, idioms_io, idioms_language, near_limits, traps
+from cef_env.judge.corpus import comparisons, cpp, failures, idioms_io, idioms_language, near_limits, traps
 from cef_env.judge.corpus.labelled import COMPILE_ERROR, Labelled
 
 CORPUS: tuple[Labelled, ...] = (
@@ -16,6 +16,7 @@ CORPUS: tuple[Labelled, ...] = (
     *near_limits.PROGRAMS,
     *traps.PROGRAMS,
     *cpp.PROGRAMS,
+    *comparisons.PROGRAMS,
 )
 """Every labelled program; names are unique."""
 

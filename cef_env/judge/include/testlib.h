@@ -348,7 +348,7 @@ public:
         while (at < data.size() && (data[at] == SPACE || data[at] == TAB)) at++;
         return eoln();
     }
-    void readEof() { if (!(strict ? eof() : seekEof())) quit(_pe, "Expected EOF"); }
+    void readEof() { if (!eof()) quit(_pe, "Expected EOF"); }
     void readEoln() {
         if (!eoln()) quit(_pe, "Expected EOLN");
         if (at < data.size() && data[at] == CR) at++;
@@ -572,6 +572,11 @@ template <class... Args>
 template <class... Args>
 void quitif(bool condition, TResult result, const char *text, Args... args) {
     if (condition) ouf.quit(result, format(text, args...));
+}
+template <class Expected, class Found, class... Args>
+[[noreturn]] void expectedButFound(TResult result, const Expected &expected, const Found &found, const char *before = "", Args... args) {
+    std::string start = format(before, args...);
+    ouf.quit(result, (start.empty() ? start : start + " ") + "expected '" + vtos(expected) + "', found '" + vtos(found) + "'");
 }
 [[noreturn]] inline void quitpi(const std::string &points, const std::string &message = "") {
     cefTestlib.points = points;

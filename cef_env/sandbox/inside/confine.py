@@ -1,14 +1,16 @@
 """What the process of one test gives up before it runs a line of the program.
 
-Limits, user, capabilities, system calls, control group, in this order. Namespaces and files are the
-runner's (see `runner.py`, `workspace.py`).
+Limits, user, capabilities, what the tier adds, system calls, control group, in this order. Namespaces and
+files are the runner's (see `runner.py`, `isolation.py`, `workspace.py`).
 """
 
 import os
 import resource
 import signal
+import struct
 
-from . import kernel, protocol
+from . import kernel
+from .isolation import Isolation
 
 MAX_FDS = 256
 ADDRESS_SPACE_SLACK = 4 << 30
@@ -19,23 +21,34 @@ class Confinement:
     """How every test of one box is confined.
 
     Args:
-        config: what the host sent: `seccomp` (hex), `uid` (None: keep ours), `processes`, `cores`.
+        config: what the host sent: `seccomp` (hex, `own_pid` stands for the test's pid), `uid` (None:
+            keep ours), `keep` (a capability or None), `work` (where tests start).
+        isolation: what the tier adds.
         join_fds: `cgroup.procs` of each hierarchy; empty where rlimits must serve.
     """
 
-    def __init__(self, config: dict, join_fds: list[int]) -> None:
+    def __init__(self, config: dict, isolation: Isolation, join_fds: list[int]) -> None:
         self.uid: int | None = config["uid"]
-        self.processes: int = config["processes"]
+        self.keep: int | None = config["keep"]
+        self.work: str = config["work"]
+        self.isolation = isolation
         self.join_fds = join_fds
-        self.seccomp = kernel.SeccompFilter(bytes.fromhex(config["seccomp"]))
+        self.filter = bytes.fromhex(config["seccomp"])
+        self.own_pid = struct.pack("=I", config["own_pid"])
+        # Laid out once where it can be: in the child every page that is touched first is a page copied.
+        self.seccomp = None if self.own_pid in self.filter else kernel.SeccompFilter(self.filter)
 
-    def enter(self, stdio: tuple[int, int, int], limits: dict) -> None:
+    def enter(self, stdio: tuple[int, int, int], limits: dict, writes: bool) -> None:
         """In the child: become a nobody with limits. The cgroup comes last, so set-up is not charged."""
+        seccomp = self.seccomp or kernel.SeccompFilter(
+            self.filter.replace(self.own_pid, struct.pack("=I", os.getpid()))
+        )
         for target, fd in enumerate(stdio):
             os.dup2(fd, target)
         os.setsid()
-        os.chdir(protocol.WORK)
+        os.chdir(self.work)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         cpu = int(limits["cpu"])
         for kind, soft, hard in (
             (resource.RLIMIT_CPU, cpu + 2, cpu + 3),
@@ -48,15 +61,14 @@ class Confinement:
         ):
             kernel.limit(kind, soft, hard)
         if not self.join_fds:
-            kernel.limit(resource.RLIMIT_NPROC, self.processes)
+            kernel.limit(resource.RLIMIT_NPROC, limits["processes"])
             kernel.limit(resource.RLIMIT_DATA, limits["data"])
             kernel.limit(resource.RLIMIT_AS, limits["data"] + ADDRESS_SPACE_SLACK)
         if self.uid is not None:
-            os.setgroups([])
-            os.setresgid(self.uid, self.uid, self.uid)
-            os.setresuid(self.uid, self.uid, self.uid)
-        kernel.drop_capabilities()
+            kernel.become(self.uid, self.keep)
+        kernel.drop_capabilities(self.keep)
         kernel.no_new_privileges()
-        self.seccomp.install()
+        self.isolation.enter_test(writes)
+        seccomp.install()
         for fd in self.join_fds:
             os.write(fd, b"0")

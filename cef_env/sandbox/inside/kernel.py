@@ -15,8 +15,9 @@ CLONE_NUMBER = {"x86_64": 56, "aarch64": 220}
 CAPSET_NUMBER = {"x86_64": 126, "aarch64": 91}
 CAPABILITY_VERSION_3 = 0x20080522
 MS_NOSUID_NODEV, MNT_DETACH = 2 | 4, 2
-PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 4, 22, 38, 47
-PR_CAP_AMBIENT_CLEAR_ALL, SECCOMP_MODE_FILTER = 4, 2
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_KEEPCAPS, PR_SET_SECCOMP = 1, 4, 8, 22
+PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 36, 38, 47
+PR_CAP_AMBIENT_RAISE, PR_CAP_AMBIENT_CLEAR_ALL, SECCOMP_MODE_FILTER = 2, 4, 2
 STACK_BYTES = 256 << 20
 THREAD_STACK_BYTES = 8 << 20
 
@@ -63,10 +64,33 @@ def undumpable() -> None:
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def drop_capabilities() -> None:
+def death_signal(number: int) -> None:
+    """Sent to us when our parent ends. A change of user clears it."""
+    check(libc.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0), "death signal")
+
+
+def subreaper() -> None:
+    """Orphans among our descendants become our children."""
+    check(libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "subreaper")
+
+
+def become(uid: int, keep: int | None = None) -> None:
+    """Change to a user and group of this number, for good; `keep` is a capability that may be kept."""
+    if keep is not None:
+        check(libc.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0), "keepcaps")
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+
+
+def drop_capabilities(keep: int | None = None) -> None:
+    """Drop all but `keep`, and keep that across exec too."""
     libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
-    header, nothing = struct.pack("Ii", CAPABILITY_VERSION_3, 0), bytes(24)
-    check(libc.syscall(ctypes.c_long(CAPSET_NUMBER[os.uname().machine]), header, nothing), "capset")
+    mask = 0 if keep is None else 1 << keep
+    header, sets = struct.pack("Ii", CAPABILITY_VERSION_3, 0), struct.pack("6I", mask, mask, mask, 0, 0, 0)
+    check(libc.syscall(ctypes.c_long(CAPSET_NUMBER[os.uname().machine]), header, sets), "capset")
+    if keep is not None:
+        check(libc.prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, keep, 0, 0), "ambient capability")
 
 
 def no_new_privileges() -> None:

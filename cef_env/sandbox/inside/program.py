@@ -16,7 +16,7 @@ import threading
 from types import CodeType
 from typing import Any
 
-from . import functional, protocol
+from . import functional
 
 
 def execute(code: CodeType, arguments: list[str], finalizers: bool, function: str | None = None) -> int:
@@ -34,9 +34,10 @@ def execute(code: CodeType, arguments: list[str], finalizers: bool, function: st
     stdio.stderr = stdio.__stderr__ = text_stream(2, "w")
     sys.argv[:] = ["main.py", *arguments]
     sys.orig_argv[:] = [sys.executable, "main.py", *arguments]
-    sys.path.insert(0, protocol.WORK)
+    folder = os.getcwd()
+    sys.path.insert(0, folder)
     main: Any = type(sys)("__main__")
-    main.__file__ = f"{protocol.WORK}/main.py"
+    main.__file__ = f"{folder}/main.py"
     main.__builtins__ = sys.modules["builtins"]
     sys.modules["__main__"] = main
     status = 0
@@ -110,6 +111,7 @@ def exit_status(error: BaseException) -> int:
 
 def text_stream(fd: int, mode: str) -> io.TextIOWrapper:
     raw_file = io.FileIO(fd, mode, closefd=False)
+    raw_file.name = ("<stdin>", "<stdout>", "<stderr>")[fd]
     buffered = io.BufferedReader(raw_file) if mode == "r" else io.BufferedWriter(raw_file)
     errors = "backslashreplace" if fd == 2 else "surrogateescape"
     stream = io.TextIOWrapper(buffered, encoding="utf-8", errors=errors, line_buffering=fd == 2)

@@ -3,7 +3,7 @@
 Messages are packets of a SOCK_SEQPACKET socket; the host speaks first. Descriptors travel with them.
 
     C  JSON configuration          descriptors: cgroup.procs of each hierarchy, then the CPU counter
-                                                (none without control groups)       -> READY
+                                                (none without control groups)       -> READY or MISSING
     P  JSON program and limits     descriptors: the source text or executable        -> RESULT + message
     T  JSON arguments, file names  descriptors: stdin, stdout, stderr, files, collect -> RESULT
     E  end of the program                                                            -> nothing
@@ -11,7 +11,8 @@ Messages are packets of a SOCK_SEQPACKET socket; the host speaks first. Descript
 
 import struct
 
-READY = b"ready"
+READY, MISSING = b"ready", b"missing "
+"""The zygote's first message; the second goes on with the package that cannot be imported, in words."""
 RESULT = struct.Struct("<iqqqB")
 """wait status, CPU ns, wall ns, peak resident KiB, stop reason."""
 STOP_NONE, STOP_CPU, STOP_WALL = 0, 1, 2

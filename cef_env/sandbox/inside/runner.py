@@ -1,8 +1,8 @@
 """One program and its tests: compile or receive it, fork a confined child per test, watch, kill, reap.
 
-A runner is the first process of its own pid and mount namespace. It does not decide verdicts and never sees
-an expected output. What a test did is known from its exit status and from counters of the kernel, so
-there is nothing that a test could forge.
+Out of reach of the tests (see `isolation.py`). It does not decide verdicts and never sees an expected output.
+What a test did is known from its exit status and from counters of the kernel, so there is nothing that a
+test could forge.
 """
 
 # ruff: noqa: BLE001 - an exception must end the process it is in, never the fork of another one above it.
@@ -20,8 +20,9 @@ import time
 import traceback
 from collections.abc import Callable
 
-from . import kernel, protocol, workspace
+from . import protocol
 from .confine import Confinement
+from .isolation import Isolation
 from .program import execute
 
 CODE_BYTES = 64 << 20
@@ -32,13 +33,20 @@ class Runner:
     """Everything about one program: its code, its limits and its tests, one after the other."""
 
     def __init__(
-        self, conn: socket.socket, config: dict, cgroup: list[int], message: bytes, program_fds: list[int]
+        self,
+        conn: socket.socket,
+        config: dict,
+        isolation: Isolation,
+        cgroup: list[int],
+        message: bytes,
+        program_fds: list[int],
     ) -> None:
         self.conn = conn
         self.config = config
-        self.confinement = Confinement(config, cgroup[:-1])
-        self.cpu_fd = cgroup[-1] if cgroup else -1
-        self.files = workspace.TmpfsWorkspace(config)
+        self.isolation = isolation
+        self.confinement = Confinement(config, isolation, cgroup[:-1])
+        self.cpu_fd = cgroup[-1] if cgroup else isolation.cpu_fd
+        self.files = isolation.workspace()
         self.program = json.loads(message)
         self.limits = self.program["limits"]
         self.program_fd = program_fds[0] if program_fds else -1
@@ -75,11 +83,12 @@ class Runner:
         """One execution, from its input files to its collected ones."""
         names, wanted = test["files"], test["collect"]
         stdin, stdout, stderr, *rest = fds
-        workspace.place(names, rest[: len(names)], wanted)
-        if self.program["dev_stdin"]:
-            workspace.place([self.files.stdin], [stdin], ())
-        report = self.run_child((stdin, stdout, stderr), self.limits, lambda: self.run_here(test))
-        workspace.collect(wanted, rest[len(names) :], self.limits["collect"])
+        self.files.place(names, rest[: len(names)], wanted)
+        if self.program["dev_stdin"] and self.files.stdin:
+            self.files.place([self.files.stdin], [stdin], ())
+        stdio = (stdin, stdout, stderr)
+        report = self.run_child(stdio, self.limits, lambda: self.run_here(test), writes=bool(wanted))
+        self.files.collect(wanted, rest[len(names) :], self.limits["collect"])
         self.files.fresh()
         return report
 
@@ -96,14 +105,14 @@ class Runner:
         except OSError:
             return 0  # it has just ended
 
-    def run_child(self, stdio: Stdio, limits: dict, body: Callable[[], int]) -> bytes:
+    def run_child(self, stdio: Stdio, limits: dict, body: Callable[[], int], writes: bool = False) -> bytes:
         """One confined child from fork to the last reaped descendant; returns a packed RESULT."""
         cpu_before = self.cpu_ns(0)
         start = time.monotonic_ns()
         pid = os.fork()
         if pid == 0:
             try:
-                self.confinement.enter(stdio, limits)
+                self.confinement.enter(stdio, limits, writes)
                 status = body()
             except BaseException:
                 traceback.print_exc()
@@ -112,9 +121,7 @@ class Runner:
         stop = self.watch(pid, start, limits, cpu_before if self.cpu_fd >= 0 else 0)
         status, peak = 0, 0
         wall = time.monotonic_ns() - start
-        # One kill(-1) reaches every process of this pid namespace but us; forks in flight see the signal.
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(-1, signal.SIGKILL)
+        self.isolation.kill(pid)
         with contextlib.suppress(ChildProcessError):
             while True:
                 ended, code, usage = os.wait4(-1, 0)
@@ -138,7 +145,8 @@ class Runner:
                 next_look = max(5_000_000, (cpu_limit - cpu) // self.config["cores"])
                 ready = {fd for fd, _ in events.poll(max(0, min(left, next_look)) // 1_000_000 + 1)}
                 if self.conn.fileno() in ready:
-                    os._exit(0)  # the host is gone; as pid 1 we take everything with us
+                    self.isolation.kill(pid)  # the host is gone
+                    os._exit(0)
                 if pidfd in ready:
                     return protocol.STOP_NONE
                 cpu = self.cpu_ns(pid) - cpu_before
@@ -190,11 +198,12 @@ def receive(conn: socket.socket) -> tuple[bytes, list[int]]:
     return data, list(fds)
 
 
-def run_in_namespaces(make: Callable[[], Runner]) -> int:
-    """Runs a runner in new pid and mount namespaces until its program ends; its wait status."""
-    pid = kernel.fork_into(kernel.CLONE_NEWPID | kernel.CLONE_NEWNS)
+def run_apart(isolation: Isolation, make: Callable[[], Runner]) -> int:
+    """Runs a runner in a process of its own until its program ends; its wait status."""
+    pid = isolation.fork_runner()
     if pid == 0:
         try:
+            isolation.enter_runner()
             make().serve()
         except BaseException:
             traceback.print_exc()

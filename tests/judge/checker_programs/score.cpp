@@ -17,5 +17,6 @@ int main(int argc, char *argv[]) {
     if (what == "exit9") _Exit(9);
     if (what == "argument") quitf(argc > 4 ? _ok : _wa, "%s", argc > 4 ? argv[4] : "none");
     if (what == "answer") ans.readInt(1, 5, "jury");
+    if (what == "expected") expectedButFound(_wa, 5LL, string("x"), "in line %d:", 3);
     if (what == "random") quit(rnd.next(5, 5) == 5 && rnd.perm(3).size() == 3 && rnd.next() < 1 && rnd.wnext(10, 2) < 10 ? _ok : _wa);
 }
