@@ -37,7 +37,7 @@ def image_name() -> str:
     return os.environ.get(IMAGE_VARIABLE) or DEFAULT_IMAGE
 
 
-def _client(timeout_s: float = 60) -> Any:
+def connect(timeout_s: float = 60) -> Any:
     """A client of the engine; `SandboxUnavailableError` when there is no SDK or none answers."""
     try:
         import docker
@@ -64,7 +64,7 @@ def require_image(*, pull: bool) -> str:
 
     name = image_name()
     other = f"or name an image with Python 3.11 or newer in {IMAGE_VARIABLE}"
-    with contextlib.closing(_client(ANSWER_TIMEOUT_S)) as client:
+    with contextlib.closing(connect(ANSWER_TIMEOUT_S)) as client:
         try:
             client.images.get(name)
         except docker.errors.ImageNotFound:
@@ -72,7 +72,7 @@ def require_image(*, pull: bool) -> str:
                 raise SandboxUnavailableError(
                     f"image {name} is not here: docker pull {name}, {other}"
                 ) from None
-            with contextlib.closing(_client(600)) as patient:
+            with contextlib.closing(connect(600)) as patient:
                 try:
                     patient.images.pull(name)
                 except docker.errors.DockerException as error:
@@ -93,7 +93,7 @@ def _probe(image: str) -> list[str]:
     """What `_PROBE` finds in an image."""
     import docker.errors
 
-    with contextlib.closing(_client()) as client:
+    with contextlib.closing(connect()) as client:
         options = {"network_mode": "none", "remove": True, "entrypoint": ["python3", "-S", "-c", _PROBE]}
         try:
             text = client.containers.run(image, [], labels={LABEL: owner.mark()}, **options).decode()
@@ -143,7 +143,7 @@ class DockerZygote:
         self._client: Any = None
         self._container: Any = None
         try:
-            self._client = _client()
+            self._client = connect()
             _sweep_once(os.getpid())
             self.conn = self._start(image, inside, contents, processes, variables)
         except BaseException:
@@ -244,5 +244,5 @@ class DockerZygote:
 @functools.cache
 def _sweep_once(pid: int) -> None:
     """The first box of a process removes what killed judges left; `pid` is that of this process."""
-    with contextlib.closing(_client()) as client:
+    with contextlib.closing(connect()) as client:
         sweep(client)

@@ -57,7 +57,7 @@ class _ProcessZygote:
         """Run `command` with the number of its socket as the last argument."""
         try:
             # Its end follows that of the *thread* that starts it: use one that lives as long as we do.
-            started = _spawner().submit(self._spawn, [*command, str(self._theirs.fileno())], environment)
+            started = spawner().submit(self._spawn, [*command, str(self._theirs.fileno())], environment)
             self.process = started.result()
         except BaseException:
             self.conn.close()
@@ -181,7 +181,7 @@ _spawn_lock = threading.Lock()
 _spawn_pool: tuple[int, ThreadPoolExecutor] | None = None
 
 
-def _spawner() -> ThreadPoolExecutor:
+def spawner() -> ThreadPoolExecutor:
     """The one thread of this process that starts boxes; a forked child gets its own."""
     global _spawn_pool
     with _spawn_lock:

@@ -31,9 +31,10 @@ from pexpect import EOF, TIMEOUT
 from pexpect.fdpexpect import fdspawn
 
 from cef_env.sandbox import terminal_bwrap
+from cef_env.sandbox.beneath import open_beneath
 from cef_env.sandbox.cgroups import BoxCgroup
 from cef_env.sandbox.inside.terminal import HEADER_BYTES
-from cef_env.sandbox.launch import _spawner
+from cef_env.sandbox.launch import spawner
 from cef_env.sandbox.shell import READ_BYTES, START_TIMEOUT_S, ShellEnded, TerminalLimits
 from cef_env.sandbox.tiers import Plan
 from cef_env.sandbox.types import BoxError
@@ -106,7 +107,7 @@ class PtyLine:
             self._master, slave = os.openpty()
             self._stack.callback(os.close, self._master)
             with theirs, os.fdopen(slave, "rb", 0):
-                self._process = _spawner().submit(self._launch, plan, slave, theirs).result()
+                self._process = spawner().submit(self._launch, plan, slave, theirs).result()
             self._stack.callback(self._end)
             os.set_blocking(self._master, False)
             self._spawn = _Spawn(self._master, self._control)
@@ -253,10 +254,12 @@ class PtyLine:
     def alive(self) -> bool:
         return not self._closed and self._process.poll() is None
 
-    @property
-    def root(self) -> str:
-        """The terminal's own root folder, as seen from here."""
-        return f"/proc/{self._init}/root"
+    def read_file(self, path: str, most: int) -> bytes | None:
+        fd = open_beneath(f"/proc/{self._init}/root", path, terminal_bwrap.WORK)
+        if fd is None:
+            return None
+        with os.fdopen(fd, "rb") as file:
+            return file.read(most)
 
     def close(self) -> None:
         """End everything in the terminal. Idempotent."""

@@ -87,7 +87,11 @@ class Line(Protocol):
     """The way to a bash. Every method raises `BoxError` when the sandbox itself is gone."""
 
     preamble: str
-    """Commands that put the terminal in order, before every mark; may be empty."""
+    """Commands that put the terminal in order, at the start and within every mark; may be empty."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether the sandbox still runs."""
 
     def write(self, data: bytes) -> None:
         """Send all of `data`. Raises `ShellEnded`."""
@@ -107,7 +111,15 @@ class Line(Protocol):
     def cpu_s(self) -> float:
         """CPU time of everything so far; 0 where nobody counts it."""
 
+    def read_file(self, path: str, most: int) -> bytes | None:
+        """The begin of a regular file in the working folder, by its path in there; else None or OSError."""
 
+    def close(self) -> None:
+        """End everything. Idempotent."""
+
+
+# An `&` that may start a background job.
+_BACKGROUND = re.compile(rb"(?<![&<>|])&(?![&>])")
 # What a byte is inside $'...'. A `!` would be expanded from the history if a command turned that on.
 _QUOTED = {byte: f"\\{byte:03o}" for byte in range(256) if not 32 <= byte < 127 or byte in b"!'\\"}
 
@@ -150,19 +162,25 @@ class Shell:
             return CommandResult(note, None, self.folder, True, 0, False)
         return _Run(self, text).result()
 
-    def script(self, command: bytes) -> str:
-        """`command` for bash. Not by `eval`, which would announce the process ids of background jobs."""
-        # $? of the last command, which the mark has overwritten.
+    def script(self, command: bytes, mark: bytes) -> bytes:
+        """A command for bash and a mark after it; all of it is read before any of it is executed."""
+        # $? of the last command, which its mark has overwritten.
         status = f"(exit {self._status}); " if self._status else ""
-        return f"{status}source /dev/fd/{SCRIPT_FD} {SCRIPT_FD}<<<{quoted(command)} </dev/null; "
+        if not _BACKGROUND.search(command):
+            return f"{status}eval {quoted(command)} </dev/null; ".encode() + mark
+        # Within `source`, bash does not print job numbers and process ids. Not for every command: bash 5.2
+        # corrupts its memory there when a command ends within `$(`.
+        source = f"{status}source /dev/fd/{SCRIPT_FD} {SCRIPT_FD}<<'_' </dev/null; "
+        return source.encode() + mark + f"eval {quoted(command)}\n_\n".encode()
 
     def mark(self, key: str, number: int) -> bytes:
         """The line that makes the shell print a mark; cut in two there, so that it is not one itself."""
         # To descriptor 0, which is the terminal whatever became of stdout. What traps print here is lost.
-        start, end = key[:8], key[8:]
-        values = f'$? "${{PWD:0:4096}}" {start} {end}'
-        show = f"\\builtin printf '%s%s{number}:%d:%s:%s%s' {start} {end} {values} >&0"
-        return f"{{ {show}; {self.line.preamble} {_RESET}; }} >/dev/null 2>&1\n".encode()
+        halves = f"{key[:8]} {key[8:]}"
+        begin = f"\\builtin printf '%s%s{number}:%d:%s:' {halves} $? \"${{PWD:0:4096}}\" >&0"
+        # The terminal is in order again before the end of the mark, after which the next command may come.
+        end = f"{self.line.preamble} \\builtin printf '%s%s' {halves} >&0"
+        return f"{{ {begin}; {end}; {_RESET}; }} >/dev/null 2>&1\n".encode()
 
     def adopt(self, status: int, folder: str) -> None:
         """What the shell's next command will find."""
@@ -178,7 +196,8 @@ class Shell:
         try:
             self.line.start_shell(end)
             self.line.write(
-                f"{self.line.preamble} unset HISTFILE; {_RESET}; history -c; ".encode() + self.mark(key, 0)
+                f"{self.line.preamble} set +o monitor; unset HISTFILE; {_RESET}; history -c; ".encode()
+                + self.mark(key, 0)
             )
             seen, deadline = b"", time.monotonic() + START_TIMEOUT_S
             while f":{key}".encode() not in seen:
@@ -208,7 +227,7 @@ class _Run:
     def result(self) -> CommandResult:
         shell, stopped = self.shell, False
         try:
-            end = self._await(time.monotonic() + shell.limits.timeout_s, self.shell.script(self.command))
+            end = self._await(time.monotonic() + shell.limits.timeout_s, self.command)
             if end is None:
                 stopped = True
                 if self._left <= 0:
@@ -240,19 +259,24 @@ class _Run:
             self._left = self.shell.limits.output_bytes
             self.line.send_signal(number)
             # A signal may have taken the mark with the rest of the line: ask for another one.
-            end = self._await(time.monotonic() + patience, "")
+            end = self._await(time.monotonic() + patience, None)
             if end:
                 return end
         return None
 
-    def _await(self, deadline: float, script: str) -> tuple[int, str] | None:
-        """Send a script and a mark after it; status and folder when that comes in time."""
+    def _await(self, deadline: float, command: bytes | None) -> tuple[int, str] | None:
+        """Send a command, if any, and a mark after it; status and folder when that comes in time."""
         shell = self.shell
         self._marks += 1
-        self.line.write(script.encode() + shell.mark(self.key, self._marks))
+        mark = shell.mark(self.key, self._marks)
+        self.line.write(mark if command is None else shell.script(command, mark))
         while True:
             left = deadline - time.monotonic()
-            if left <= 0 or self._left <= 0 or (script and self.line.cpu_s() > shell.limits.cpu_s):
+            if (
+                left <= 0
+                or self._left <= 0
+                or (command is not None and self.line.cpu_s() > shell.limits.cpu_s)
+            ):
                 return None
             data = self.line.read(min(left, LOOK_S))
             if data:

@@ -7,30 +7,26 @@ Commands see the system's tools, read-only, and a writable folder; no network an
 One object is for one thread at a time; many terminals run at once. Judges nothing.
 """
 
-import contextlib
-import errno
-import os
-import stat
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from types import TracebackType
 
-from cef_env.errors import UserError
-from cef_env.sandbox.shell import CommandResult, Shell, TerminalLimits
-from cef_env.sandbox.terminal_bwrap import WORK
-from cef_env.sandbox.tiers import Plan
+from cef_env.errors import SandboxUnavailableError, UserError
+from cef_env.sandbox.inside.terminal import FOLDERS
+from cef_env.sandbox.shell import CommandResult, Line, Shell, TerminalLimits
+from cef_env.sandbox.tiers import Plan, Tier
 from cef_env.sandbox.types import BoxError
 
 __all__ = ["WORK", "CommandResult", "Terminal", "TerminalLimits"]
 
-_MOST_LINKS = 40
+WORK = FOLDERS["work"]
 
 
 class Terminal:
     """A started terminal whose working folder holds `files`.
 
     Raises `BoxError` when it does not come up, or is gone later: an instrument fault, nothing is known about
-    the command. Then close it.
+    the command. Then close it. Raises `SandboxUnavailableError` for a plan without namespaces.
     """
 
     def __init__(
@@ -39,15 +35,11 @@ class Terminal:
         files: Mapping[str, bytes] = {},
         limits: TerminalLimits = TerminalLimits(),  # noqa: B008 - frozen
     ) -> None:
-        try:
-            from cef_env.sandbox.pty_line import PtyLine
-        except ImportError as error:
-            raise UserError("terminals need pexpect: pip install cef-env[terminal]") from error
         for name in files:
             path = PurePosixPath(name)
             if path.is_absolute() or ".." in path.parts or "\0" in name or str(path) in (".", ""):
                 raise UserError(f"not a file name inside the working folder: {name!r}")
-        self._line = PtyLine(plan, files, limits)
+        self._line = _open_line(plan, files, limits)
         try:
             self._shell = Shell(self._line, limits, WORK)
         except BaseException:
@@ -64,16 +56,14 @@ class Terminal:
         A relative path starts where the shell is. Links are followed as inside the terminal, and what they
         reach must lie in the working folder.
         """
+        if "\0" in path:
+            return None
         try:
-            fd = _open_below(self._line.root, str(PurePosixPath(self._shell.folder) / path))
+            return self._line.read_file(str(PurePosixPath(self._shell.folder) / path), most)
         except (OSError, ValueError):
             if not self.alive:
                 raise BoxError("the terminal is gone") from None
             return None
-        if fd is None:
-            return None
-        with os.fdopen(fd, "rb") as file:
-            return file.read(most)
 
     @property
     def alive(self) -> bool:
@@ -93,40 +83,19 @@ class Terminal:
         self.close()
 
 
-def _open_below(root: str, path: str) -> int | None:
-    """A descriptor of the regular file at `path` in the working folder, seen from the folder `root` as `/`.
+def _open_line(plan: Plan, files: Mapping[str, bytes], limits: TerminalLimits) -> Line:
+    """The way to a bash that `plan` offers; pexpect and the SDK of Docker are imported only here."""
+    try:
+        if plan.tier is Tier.DOCKER:
+            from cef_env.sandbox.docker_terminal import DockerLine
 
-    Walks by hand: the kernel would follow a link to where it leads on the host. None for no regular file.
-    """
-    flags = os.O_NOFOLLOW | os.O_CLOEXEC
-    with contextlib.ExitStack() as stack:
-
-        def opened(name: str, folder: int | None) -> int:
-            fd = os.open(name, os.O_PATH | flags, dir_fd=folder)
-            stack.callback(os.close, fd)
-            return fd
-
-        top = os.open(root, os.O_PATH | os.O_CLOEXEC)
-        stack.callback(os.close, top)
-        folders, names = [top], list[str]()
-        parts, links = list(reversed(PurePosixPath(path).parts)), 0
-        while parts:
-            part = parts.pop()
-            if part == "/":
-                folders, names = [top], []
-            elif part == "..":
-                folders, names = folders[: max(1, len(folders) - 1)], names[:-1]
-            else:
-                fd = opened(part, folders[-1])
-                if stat.S_ISLNK(os.fstat(fd).st_mode):
-                    links += 1
-                    if links > _MOST_LINKS:
-                        raise OSError(errno.ELOOP, "too many links")
-                    parts += reversed(PurePosixPath(os.readlink("", dir_fd=fd)).parts)
-                else:
-                    folders.append(fd)
-                    names.append(part)
-        if names[:1] != [WORK.strip("/")] or not stat.S_ISREG(os.fstat(folders[-1]).st_mode):
-            return None
-        # The descriptor, not the name, is opened for reading: nobody can have swapped it.
-        return os.open(f"/proc/self/fd/{folders[-1]}", os.O_RDONLY | os.O_CLOEXEC)
+            return DockerLine(plan, files, limits)
+        from cef_env.sandbox.pty_line import PtyLine
+    except ImportError as error:
+        raise UserError("terminals need pexpect: pip install 'cef-env[terminal]'") from error
+    if plan.tier not in (Tier.CGROUPS, Tier.RLIMITS):
+        raise SandboxUnavailableError(
+            f"no terminal in the tier {plan.tier}: it has no folder of its own to write to; "
+            "use cgroups, rlimits or docker"
+        )
+    return PtyLine(plan, files, limits)

@@ -22,6 +22,26 @@ from pathlib import Path
 from cef_env.sandbox.bwrap import interpreter
 
 TOOLS = ("bash", "sh", "ls", "cat", "cp", "mv", "rm", "mkdir", "sleep", "env", "id", "ps", "kill", "true")
+TOOLS += (
+    "stty",
+    "base64",
+    "realpath",
+    "head",
+    "seq",
+    "yes",
+    "wc",
+    "setsid",
+    "touch",
+    "ln",
+    "mkfifo",
+    "grep",
+    "tr",
+    "od",
+    "tail",
+    "whoami",
+    "chmod",
+    "hostname",
+)
 SKIPPED = {
     "site-packages",
     "dist-packages",

@@ -48,7 +48,7 @@ def containers(mark: str) -> frozenset[str]:
     """Containers of the process of this mark; none where this process never used Docker."""
     if "docker" not in sys.modules:
         return frozenset()
-    with contextlib.closing(docker._client()) as client:
+    with contextlib.closing(docker.connect()) as client:
         filters = {"label": f"{docker.LABEL}={mark}"}
         found = client.containers.list(all=True, filters=filters, ignore_removed=True)
         return frozenset(container.id for container in found)

@@ -79,7 +79,7 @@ print(reached)
 def test_containers_of_dead_judges_are_removed_and_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     image = tier_or_skip("docker").image
     dead = f"{owner.pid_namespace()}.{2**22 + 5}.77"
-    with contextlib.closing(docker._client()) as client:
+    with contextlib.closing(docker.connect()) as client:
         started = [
             client.containers.run(
                 image,

@@ -17,9 +17,10 @@ from cef_env.errors import UserError
 from cef_env.sandbox import BoxError, resolve
 from cef_env.sandbox.terminal import CommandResult, Terminal, TerminalLimits
 from cef_env.sandbox.transcript import shorten
-from tests.judge.helpers import TIERS, tier_or_skip
+from tests.judge.helpers import tier_or_skip
 from tests.sandbox.test_box import ROOT, as_nobody, ordinary_python
 
+TIERS = ("cgroups", "rlimits", "docker")
 FILES = {"statement.md": b"Add two numbers.\n", "samples/1.in": b"1 2\n"}
 LIMITS = TerminalLimits(timeout_s=20.0, output_characters=4000)
 SHORT = TerminalLimits(timeout_s=0.4, output_characters=4000)
@@ -218,13 +219,13 @@ def test_a_shell_that_does_not_come_back_is_replaced(hasty: Terminal, command: s
 @pytest.mark.parametrize(
     ("command", "output", "status"),
     [
-        ("exit 3", "", 3),
-        ("echo a; exit", "a\n", 0),
+        ("exit 3", "exit\n", 3),
+        ("echo a; exit", "a\nexit\n", 0),
         ("set -e; false; echo no", "", 1),
         ("exec ls samples", "1.in\n", 0),
         ("kill -9 $$", "", 137),
         ("kill -SEGV $$", "", 139),
-        ("logout 2>/dev/null || exit 5", "", 5),
+        ("logout 2>/dev/null || exit 5", "exit\n", 5),
     ],
 )  # fmt: skip
 def test_an_ended_shell_is_replaced_in_the_same_files(
@@ -555,7 +556,7 @@ def test_works_as_an_ordinary_user() -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == str(CommandResult("65534\nx\n", 0, "/work", False, 0, False))
-    assert lines[1] == str(CommandResult("", 3, "/work", False, 0, True))
+    assert lines[1] == str(CommandResult("exit\n", 3, "/work", False, 0, True))
     assert "stopped=True" in lines[2]
     assert "Permission denied" in lines[3]
     assert "stopped=True" in lines[4]
