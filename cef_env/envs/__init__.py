@@ -2,10 +2,32 @@
 
 import gymnasium as gym
 
+from cef_env.envs.agentic import AgenticEnv
 from cef_env.envs.reasoning import ReasoningEnv
+from cef_env.envs.repair import RepairEnv
 from cef_env.envs.spaces import Unicode
 from cef_env.envs.text import CutText
+from cef_env.envs.tool_use import ToolUseEnv
+from cef_env.envs.vector import ThreadVectorEnv
 
-gym.register(id="cef/Reasoning-v0", entry_point="cef_env.envs.reasoning:ReasoningEnv")
+for _name, _class in (
+    ("reasoning", ReasoningEnv),
+    ("tool_use", ToolUseEnv),
+    ("agentic", AgenticEnv),
+    ("repair", RepairEnv),
+):
+    gym.register(
+        id=f"cef/{_class.__name__.removesuffix('Env')}-v0",
+        entry_point=f"{_class.__module__}:{_class.__name__}",
+        vector_entry_point=f"cef_env.envs.vector:{_name}",
+    )
 
-__all__ = ["CutText", "ReasoningEnv", "Unicode"]
+__all__ = [
+    "AgenticEnv",
+    "CutText",
+    "ReasoningEnv",
+    "RepairEnv",
+    "ThreadVectorEnv",
+    "ToolUseEnv",
+    "Unicode",
+]

@@ -35,7 +35,7 @@ _STARTER_FORMAT = "Complete the starter code below, and put the complete code be
 def messages(problem: Problem, prompt: str = "plain") -> list[Message]:
     """What a model is asked: `prompt` is one of `PROMPTS` or the path of a jinja2 template."""
     if prompt == "plain":
-        return [_message("user", _plain(problem))]
+        return [_message("user", statement_text(question(problem)))]
     if prompt == "livecodebench":
         return [_message("system", _SYSTEM), _message("user", _livecodebench(problem))]
     system, user = _rendered(problem, prompt)
@@ -67,11 +67,12 @@ def _message(role: str, content: str) -> Message:
     return {"role": role, "content": content}
 
 
-def _plain(problem: Problem) -> str:
+def question(problem: Problem) -> str:
+    """What is to be solved: the statement, and the code to complete where there is some."""
     code = starter(problem)
     if code is None:
-        return statement_text(problem.statement)
-    return statement_text(f"{problem.statement.rstrip()}\n\nComplete this code:\n```python\n{code}\n```")
+        return problem.statement.rstrip()
+    return f"{problem.statement.rstrip()}\n\nComplete this code:\n```python\n{code}\n```"
 
 
 def _livecodebench(problem: Problem) -> str:
