@@ -1,9 +1,9 @@
 """A bash in a container of a Docker engine: one container per terminal, spoken to over the SDK's exec socket.
 
 The container's first process only holds it: it reads from a connection of ours, so the container ends, and is
-removed, when this process does, however it ends. Unlike in bubblewrap (see `pty_line.py`) there is a controlling
-terminal, which programs can read, CPU time is limited for each single process only, and what a new shell needs is
-started in the container, which takes tens of milliseconds. The image needs bash and the coreutils.
+removed, when this process does, however it ends. Unlike in bubblewrap (see `pty_line.py`) there is a
+controlling terminal, which programs can read, and CPU time is limited for each single process only. The image
+needs bash and the coreutils.
 """
 
 import base64
@@ -39,10 +39,13 @@ ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
-# As pid 1 it also reaps what others leave; without the last command it would become `cat`, which does not.
-_INIT = "trap : HUP INT QUIT TERM; cat > /dev/null; :"
-# Signals processes by what their parent is: 0 for what was started from outside, that is, the shell and this
-# script. $1: signal; $2: "shell" or "others"; $3: only if there are at least so many. Starts no process itself.
+_IN_ORDER = "stty -echo -echonl -opost -icanon -iexten isig min 1 time 0"
+# bash puts the terminal back to how it found it when a command dies of a signal.
+_SHELL = f"{_IN_ORDER}; exec bash --norc --noprofile --noediting -i"
+# Reads what nobody writes, by itself: bash reaps what others leave meanwhile, and has no child to lose.
+_INIT = "trap '' HUP INT QUIT TERM; while read -r line; do :; done"
+# Signals processes by what their parent is: 0 for what was started from outside, that is, the shell and
+# this script. $1: signal; $2: "shell" or "others"; $3: only if there are so many. Starts no process itself.
 _SIGNAL = """
 set -f; found=
 for d in $(set +f; echo /proc/[0-9]*); do
@@ -67,9 +70,10 @@ case $path in "$3"/?*) ;; *) exit 1 ;; esac
 class DockerLine:
     """A `Line` (see `shell.py`) to a bash in a container."""
 
-    preamble = "stty -echo -echonl -opost -icanon -iexten isig min 1 time 0 <&0;"
+    preamble = f"$({_IN_ORDER} <&0)"
 
     def __init__(self, plan: Plan, files: Mapping[str, bytes], limits: TerminalLimits) -> None:
+        self.plan = plan
         self.limits = limits
         self._closed = False
         self._spawn: SocketSpawn | None = None
@@ -93,7 +97,7 @@ class DockerLine:
             return self._client.containers.create(
                 image,
                 ["-c", _INIT],
-                entrypoint=["sh"],
+                entrypoint=["bash"],
                 stdin_open=True,
                 auto_remove=True,
                 user=f"{UID}:{UID}",
@@ -165,8 +169,7 @@ class DockerLine:
         with _faults():
             if self._spawn is not None:
                 self._spawn.socket.close()
-            command = ["bash", "--norc", "--noprofile", "--noediting", "-i"]
-            self._exec, stream = self._execute(command, tty=True)
+            self._exec, stream = self._execute(["sh", "-c", _SHELL], tty=True)
             self._spawn = SocketSpawn(stream, maxread=READ_BYTES)
             self._spawn.delaybeforesend = self._spawn.delayafterread = None
 

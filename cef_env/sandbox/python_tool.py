@@ -155,16 +155,15 @@ class PythonTool:
         if interpreter.busy:
             self.close()  # it does not look at its socket: only the end of its box ends it
             return 0, False
-        try:
-            return self._box.end(END_TIMEOUT_S)
-        except BoxError:
-            self.close()
-            return 0, False
+        return self._box.end(END_TIMEOUT_S)
 
     def reset(self) -> None:
         """Forget all variables and files. The next call starts with none."""
         if self._interpreter is not None:
-            self._end_interpreter()
+            try:
+                self._end_interpreter()
+            except BoxError:
+                self.close()  # and the variables are forgotten all the same
 
     def close(self) -> None:
         """End the tool; a later call would start it again. Idempotent."""

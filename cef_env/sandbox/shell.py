@@ -87,7 +87,7 @@ class Line(Protocol):
     """The way to a bash. Every method raises `BoxError` when the sandbox itself is gone."""
 
     preamble: str
-    """Commands that put the terminal in order, at the start and within every mark; may be empty."""
+    """A command substitution that puts the terminal in order, before every mark, and is empty; or nothing."""
 
     @property
     def alive(self) -> bool:
@@ -174,13 +174,13 @@ class Shell:
         return source.encode() + mark + f"eval {quoted(command)}\n_\n".encode()
 
     def mark(self, key: str, number: int) -> bytes:
-        """The line that makes the shell print a mark; cut in two there, so that it is not one itself."""
-        # To descriptor 0, which is the terminal whatever became of stdout. What traps print here is lost.
+        """The line that makes the shell print a mark; cut in two there, it is not one itself."""
+        # To descriptor 0, which is the terminal whatever became of stdout, and in one piece: background jobs
+        # print too. What traps print here is lost.
         halves = f"{key[:8]} {key[8:]}"
-        begin = f"\\builtin printf '%s%s{number}:%d:%s:' {halves} $? \"${{PWD:0:4096}}\" >&0"
-        # The terminal is in order again before the end of the mark, after which the next command may come.
-        end = f"{self.line.preamble} \\builtin printf '%s%s' {halves} >&0"
-        return f"{{ {begin}; {end}; {_RESET}; }} >/dev/null 2>&1\n".encode()
+        values = f'$? "${{PWD:0:4096}}{self.line.preamble}" {halves}'
+        show = f"\\builtin printf '%s%s{number}:%d:%s:%s%s' {halves} {values} >&0"
+        return f"{{ {show}; {_RESET}; }} >/dev/null 2>&1\n".encode()
 
     def adopt(self, status: int, folder: str) -> None:
         """What the shell's next command will find."""
@@ -196,7 +196,7 @@ class Shell:
         try:
             self.line.start_shell(end)
             self.line.write(
-                f"{self.line.preamble} set +o monitor; unset HISTFILE; {_RESET}; history -c; ".encode()
+                f": {self.line.preamble}; set +o monitor; unset HISTFILE; {_RESET}; history -c; ".encode()
                 + self.mark(key, 0)
             )
             seen, deadline = b"", time.monotonic() + START_TIMEOUT_S
