@@ -22,7 +22,7 @@ from cef_env.judge.difference import readable
 from cef_env.judge.selftest import SelfTestReport, self_test, third
 from cef_env.judge.speed import ENVIRONMENT_VARIABLE, REFERENCE_S, Speed, machine_speed, speed_factor
 from cef_env.machine import features
-from cef_env.sandbox.tiers import Tier, resolve
+from cef_env.sandbox.tiers import resolve, survey
 from cef_env.ui import Reporter
 
 LIKE_REFERENCE = (0.75, 1.33)
@@ -94,7 +94,7 @@ def examine(sandbox: str, rounds: int, quick: bool, seed: int, reporter: Reporte
         tier = str(resolve(sandbox).tier)
     except SandboxUnavailableError as error:
         problem = str(error)
-    checkup = Checkup(features(), {str(name): _why_not(name) for name in Tier}, tier, problem)
+    checkup = Checkup(features(), {str(name): reason for name, reason in survey()}, tier, problem)
     if in_force != 1.0:
         checkup.notes.append(f"{ENVIRONMENT_VARIABLE}={in_force:g} is set: time limits are multiplied by it")
     if tier is None:
@@ -113,15 +113,6 @@ def examine(sandbox: str, rounds: int, quick: bool, seed: int, reporter: Reporte
 
 def _without_note(move: Callable[[int, int, str], None]) -> Callable[[int, int], None]:
     return lambda done, total: move(done, total, "")
-
-
-def _why_not(tier: Tier) -> str | None:
-    try:
-        resolve(tier)
-    except SandboxUnavailableError as error:
-        # The row names the tier already, and another tier may well work.
-        return str(error).removeprefix("no isolation possible: ").removeprefix(f"{tier}: ")
-    return None
 
 
 def show(checkup: Checkup) -> RenderableType:

@@ -59,6 +59,8 @@ def cache_folder(name: str) -> Path:
     It may not exist and may not be writable: a cache only saves time.
     """
     root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if root.startswith("~"):
+        root = "/nonexistent"  # a user without a home keeps nothing
     return Path(root) / "cef-env" / name
 
 

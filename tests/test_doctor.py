@@ -87,6 +87,7 @@ def test_without_a_sandbox_the_features_and_the_remedy_are_printed(
         raise SandboxUnavailableError(REMEDY)
 
     monkeypatch.setattr(doctor, "resolve", resolve)
+    monkeypatch.setattr(doctor, "survey", lambda: [("cgroups", REMEDY)])
     done = cef("doctor")
     assert done.returncode == 3
     assert "kernel" in done.stdout

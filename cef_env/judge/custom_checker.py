@@ -1,7 +1,7 @@
 """Checker programs: a problem's own code decides whether an output is right.
 
 A checker runs in boxes of its own, so that expected outputs never enter the box of a judged program. It may
-use 10 s of CPU time, 1 GiB of memory and 16 MiB of output a test, on three files of its working directory:
+use 10 s of CPU time, 1 GiB of memory and 128 MiB of output a test, on three files of its working directory:
 
     style    command line                      standard input   accepted   wrong answer
     testlib  input output answer               empty            0          1, 2, 4 and 8
@@ -10,8 +10,9 @@ use 10 s of CPU time, 1 GiB of memory and 16 MiB of output a test, on three file
 testlib's 2 is a wrong format, 4 something left after a right answer, 8 an output that ended early; further
 arguments follow there, too. Everything else is a fault of the instrument, never a verdict: other statuses
 (3, testlib's own "fail"; 5 and 7, points, since nothing says how many points are all of them), signals,
-exceeded limits, uncaught Python exceptions (whose status, 1, would otherwise read as a wrong answer), and
-checkers that do not compile. They raise `CheckerError`.
+exceeded limits, uncaught Python exceptions, and checkers that do not compile. They raise `CheckerError`.
+An output that is not UTF-8 is wrong without asking a checker, where the expected one is UTF-8: many checkers
+would fail on it.
 
 C++ checkers may include `testlib.h`, see `include/testlib.h`. Headers in the folder that the environment
 variable CEF_INCLUDE names go first. Does not know limits or verdicts of programs (see `verdicts.py`).
@@ -33,7 +34,10 @@ from cef_env.sandbox.types import Contents, Execution, Limits, Stop
 Check = Callable[[bytes, bytes, bytes], str | None]
 """(stdin, printed, expected) -> None when the output is accepted, else one line that says why not."""
 
-LIMITS = Limits(cpu_s=10.0, memory_bytes=1 << 30)
+LIMITS = Limits(cpu_s=10.0, memory_bytes=1 << 30, output_bytes=128 << 20)
+"""A message may quote what a program printed, so it may be longer than that."""
+CRASHED = 99
+"""Status of a Python checker that ends with an uncaught exception: 1 would read as a wrong answer."""
 FILES_BYTES = 512 << 20
 """Input, output and answer of one test together."""
 INCLUDE_VARIABLE = "CEF_INCLUDE"
@@ -65,7 +69,7 @@ class CheckerPrograms:
         with self._pool.box() as box:
             if executable is not None:
                 box.load_native(executable, LIMITS)
-            elif (message := box.load(program.source, LIMITS)) is not None:
+            elif (message := box.load(program.source, LIMITS, crash_status=CRASHED)) is not None:
                 raise CheckerError(f"the checker does not compile: {message}")
             yield lambda stdin, printed, expected: _check(box, program, stdin, printed, expected)
             box.unload()
@@ -96,6 +100,8 @@ class CheckerPrograms:
 
 
 def _check(box: Box, program: CheckerProgram, stdin: bytes, printed: bytes, expected: bytes) -> str | None:
+    if is_text(expected) and not is_text(printed):
+        return "the output is not UTF-8"
     files = {"input": stdin, "answer": expected}
     collect: tuple[str, ...] = ()
     if program.style == "testlib":
@@ -112,15 +118,22 @@ def _check(box: Box, program: CheckerProgram, stdin: bytes, printed: bytes, expe
     if fault is not None:
         raise CheckerError(f"the checker {fault}")
     message = _first_line(execution.files[FEEDBACK] if collect else execution.stderr)
-    crashed = program.language == Language.PYTHON and b"Traceback (most recent call last)" in execution.stderr
     if execution.status in ACCEPTED[program.style]:
         return None
-    if execution.status in WRONG[program.style] and not crashed:
+    if execution.status in WRONG[program.style]:
         return message or f"the checker rejects it with status {execution.status}"
     last = execution.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
     known = FAULTS[program.style].get(execution.status, "ended")
     why = "" if not last else f": {last[:200]}"
     raise CheckerError(f"the checker {known} with status {execution.status}{why}")
+
+
+def is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _limit(execution: Execution) -> str | None:

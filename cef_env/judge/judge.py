@@ -72,13 +72,15 @@ class Judge:
         packages: Sequence[str] = (),
         speed_factor: float | None = None,
     ) -> None:
-        if workers is not None and workers < 1:
-            raise UserError(f"workers={workers}: use a whole number >= 1, or None for the default")
+        if workers is not None and (type(workers) is not int or workers < 1):
+            raise UserError(f"workers={workers!r}: use a whole number >= 1, or None for the default")
         self.workers = workers or BOXES_PER_CORE * len(os.sched_getaffinity(0))
         self.speed_factor = parse_speed_factor(speed_factor)
         plan = resolve(sandbox)
         if plan.cgroups:
             sweep(plan.cgroups)
+        if isinstance(packages, str):
+            raise UserError(f"packages={packages!r}: use a list of names, such as ({packages!r},)")
         package_paths(packages)
         self._cache = ResultCache(cache) if cache is not None else None
         self._pool = BoxPool(plan, self.workers, Contents(packages=tuple(packages)))

@@ -9,10 +9,9 @@ import hashlib
 import os
 import threading
 from enum import StrEnum
-from pathlib import Path
 
 from cef_env.errors import JudgeError, UserError
-from cef_env.files import write_atomic
+from cef_env.files import cache_folder, write_atomic
 from cef_env.judge.pool import BoxPool
 from cef_env.sandbox.bwrap import toolchain_paths
 from cef_env.sandbox.tiers import Plan
@@ -21,6 +20,7 @@ from cef_env.sandbox.types import Contents, Execution, Limits, Stop
 COMPILE_LIMITS = Limits(cpu_s=30.0, memory_bytes=1 << 30, output_bytes=64 << 20)
 FILES_BYTES = 256 << 20
 """Intermediate files and the executable."""
+CACHE = "compiled"
 CACHE_BYTES = 1 << 30
 """Executables kept on disk; the ones that were not used for longest go first."""
 MAX_MESSAGE = 300
@@ -143,15 +143,9 @@ def _first_error(stderr: bytes) -> str:
     return (chosen or (lines[0] if lines else ""))[:MAX_MESSAGE]
 
 
-def cache_folder() -> Path:
-    """Where executables are kept: `$XDG_CACHE_HOME/cef-env/compiled`, by default under `~/.cache`."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "cef-env" / "compiled"
-
-
 def _cached(key: str) -> bytes | None:
     """The executable under `key`; None when it is absent, cut or changed: it is then made again."""
-    path = cache_folder() / key
+    path = cache_folder(CACHE) / key
     try:
         data = path.read_bytes()
         os.utime(path)
@@ -163,7 +157,7 @@ def _cached(key: str) -> bytes | None:
 
 def _store(key: str, executable: bytes) -> None:
     """Keep an executable. A cache that cannot be written (full disk, no home) only costs time."""
-    folder = cache_folder()
+    folder = cache_folder(CACHE)
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
         write_atomic(folder / key, hashlib.sha256(executable).digest() + executable)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the judge itself imports this module
     from cef_env.judge.judge import Judge
 
 ENVIRONMENT_VARIABLE = "CEF_SPEED_FACTOR"
+MAX_FACTOR = 1000.0
 REFERENCE_S = 0.55
 """CPU seconds of `PROGRAM` on the machine where this project's limits were chosen: 2 virtual cores, CPython
 3.11.7 as built by pyenv. Median while idle; there the factor is 1.0. A Python built with profile-guided
@@ -112,8 +113,9 @@ def speed_factor(value: float | None = None) -> float:
         factor = math.nan if isinstance(given, bool) else float(given)
     except (TypeError, ValueError):
         factor = math.nan
-    if not (math.isfinite(factor) and factor > 0):
+    if not 0 < factor <= MAX_FACTOR:
         raise UserError(
-            f"{name}={given!r}: use a positive number, such as 1.5 for a machine 1.5 times slower"
+            f"{name}={given!r}: use a positive number up to {MAX_FACTOR:g}, "
+            "such as 1.5 for a machine 1.5 times slower"
         )
     return factor

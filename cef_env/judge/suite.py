@@ -15,7 +15,7 @@ from cef_env.judge.types import TestResult, Verdict
 from cef_env.judge.verdicts import decide
 from cef_env.problems.types import Coverage, Problem, TestCase
 from cef_env.sandbox.box import Box
-from cef_env.sandbox.types import Execution, Limits
+from cef_env.sandbox.types import OUTPUT_BYTES, Execution, Limits
 
 Watch = Callable[[TestCase, Execution, TestResult], None]
 """Told of each test of `Judge.run`: the only way to see what a program printed, which no result keeps."""
@@ -34,7 +34,9 @@ class Job:
     def limits(self, speed_factor: float) -> Limits:
         """The limits of one test on a machine of this speed."""
         cpu_s = self.problem.time_limit_s * speed_factor
-        return Limits(cpu_s=cpu_s, memory_bytes=self.problem.memory_limit_mb << 20)
+        # Twice the longest right output, in the most bytes that its characters can take.
+        output_bytes = max(OUTPUT_BYTES, 8 * self.problem.longest_output)
+        return Limits(cpu_s, self.problem.memory_limit_mb << 20, output_bytes)
 
 
 def refuse_mistakes(job: Job) -> None:

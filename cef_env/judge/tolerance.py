@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-DECIMAL = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+DECIMAL = re.compile(rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _CHARACTERS = b"0123456789+-.eE"
 _EXACT = Context(prec=2000, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])  # two doubles span some 640 digits
 _ROUNDING = 1e-15

@@ -15,10 +15,14 @@ from cef_env.errors import UserError
 MAX_TIME_LIMIT_S = 3600.0
 MAX_MEMORY_LIMIT_MB = 1 << 20
 CHECKER_STYLES = ("testlib", "icpc")
+MAX_NAMES = 10_000
+"""Characters of all arguments of a checker program, and of the name of a function."""
 CHECKER_LANGUAGES = ("cpp17", "cpp20", "python")
 
 Coverage = int | None
 """`k`: the tests with fewer than 10^k characters of input; `None`: all tests."""
+MAX_COVERAGE = 18
+"""No text has more characters than that."""
 
 
 def parse_coverage(value: object) -> Coverage:
@@ -28,11 +32,15 @@ def parse_coverage(value: object) -> Coverage:
     """
     if value is None or value == math.inf or (isinstance(value, str) and value.lower() == "inf"):
         return None
-    if isinstance(value, str) and value.isdecimal():
+    if isinstance(value, str) and value.isdecimal() and len(value) <= 2:
         value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_COVERAGE:
         return value
-    raise UserError(f"coverage={value!r}: use a whole number k >= 1 (tests under 10^k characters) or inf")
+    shown = value if isinstance(value, float | int) and abs(value) < 1e18 else str(value)[:20]
+    raise UserError(
+        f"coverage={shown!r}: use a whole number k >= 1, at most {MAX_COVERAGE} "
+        "(tests under 10^k characters), or inf"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +88,8 @@ class CheckerProgram:
         for argument in self.arguments:
             if not isinstance(argument, str) or "\0" in argument or not _is_text(argument):
                 raise UserError(f"checker program: argument {argument!r} must be text without NUL")
+        if sum(map(len, self.arguments)) > MAX_NAMES:
+            raise UserError(f"checker program: arguments of more than {MAX_NAMES} characters; use fewer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +203,12 @@ class Problem:
         name = self.function
         if name is None:
             return
-        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+        if (
+            not isinstance(name, str)
+            or not name.isidentifier()
+            or keyword.iskeyword(name)
+            or len(name) > MAX_NAMES
+        ):
             raise self._error(f"function={name!r} must be the name of a method or function")
         if self.interactive:
             raise self._error("function and interactive exclude each other; drop one")
@@ -211,6 +226,11 @@ class Problem:
         The last level covers every test, so R of the last level equals R_inf.
         """
         return tuple(sorted({coverage_level(test.length) for test in self.tests}))
+
+    @cached_property
+    def longest_output(self) -> int:
+        """Characters of the longest expected output."""
+        return max(len(test.output) for test in self.tests)
 
     @cached_property
     def tests_hash(self) -> str:

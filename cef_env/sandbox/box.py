@@ -6,7 +6,6 @@ judges nothing. Not thread-safe; a box whose method raised `BoxError` is dead: c
 
 import array
 import fcntl
-import itertools
 import json
 import os
 import socket
@@ -21,6 +20,7 @@ from cef_env.sandbox.inside import protocol
 from cef_env.sandbox.launch import launch
 from cef_env.sandbox.tiers import Plan
 from cef_env.sandbox.types import MAX_PROCESSES, BoxError, Contents, Execution, Limits, Stop
+from cef_env.sandbox.users import draw_user
 
 START_TIMEOUT_S = 30.0
 REPLY_SLACK_S = 30.0
@@ -34,7 +34,6 @@ THREAD_STACKS_BYTES = 1 << 30
 resident size decides the verdict; this only protects the machine."""
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _STOPS = {protocol.STOP_NONE: Stop.NONE, protocol.STOP_CPU: Stop.CPU, protocol.STOP_WALL: Stop.WALL}
-_uids = itertools.count(20_000 + os.getpid() * 16 % 30_000)
 
 
 class Box:
@@ -63,9 +62,11 @@ class Box:
     def _configure(self) -> None:
         config = {
             **self.zygote.config,
-            "seccomp": seccomp.deny_filter(os.uname().machine, self.zygote.seccomp).hex(),
+            "seccomp": seccomp.deny_filter(
+                os.uname().machine, self.zygote.seccomp, sum_children=self._cgroup is None
+            ).hex(),
             "own_pid": seccomp.OWN_PID,
-            "uid": next(_uids) if self.plan.own_user else None,
+            "uid": draw_user() if self.plan.own_user else None,
             "cores": os.cpu_count() or 1,
             "tmpfs_bytes": self.contents.files_bytes,
             "tmpfs_inodes": TMPFS_INODES,
@@ -84,11 +85,14 @@ class Box:
         if reply != protocol.READY:
             raise BoxError(f"the box did not start: {self.zygote.complaint()}")
 
-    def load(self, program: str, limits: Limits, function: str | None = None) -> str | None:
+    def load(
+        self, program: str, limits: Limits, function: str | None = None, crash_status: int = 1
+    ) -> str | None:
         """Give the box a Python program; returns the compiler's message, or None when it compiles.
 
         The program stays loaded until the next `load`. With `function`, a test calls that method of class
         `Solution` (or that function) on the values in stdin: see `inside/functional.py`.
+        A program that ends with an uncaught exception exits with `crash_status`.
         """
         try:
             source = program.encode()
@@ -96,7 +100,7 @@ class Box:
             self.unload()
             return f"SyntaxError: the program is not valid Unicode: {error.reason} at position {error.start}"
         self._interpreter_bytes = INTERPRETER_BYTES
-        reply = self._load(protocol.PYTHON, limits, source, function)
+        reply = self._load(protocol.PYTHON, limits, source, function, crash_status)
         status, _, _, _, stop = protocol.RESULT.unpack(reply[: protocol.RESULT.size])
         if status == 0 and stop == protocol.STOP_NONE:
             return None
@@ -116,7 +120,12 @@ class Box:
         self._load(protocol.COMMAND, limits)
 
     def _load(
-        self, kind: str, limits: Limits, content: bytes | None = None, function: str | None = None
+        self,
+        kind: str,
+        limits: Limits,
+        content: bytes | None = None,
+        function: str | None = None,
+        crash_status: int = 1,
     ) -> bytes:
         self.unload()
         self.limits = limits
@@ -125,6 +134,9 @@ class Box:
             "wall": limits.wall_s,
             "output": limits.output_bytes,
             "data": limits.memory_bytes + THREAD_STACKS_BYTES,
+            # The main stack may be all of the memory, where something exact limits that; else threads, whose
+            # stacks are as large, would meet RLIMIT_DATA.
+            "stack": limits.memory_bytes if self._cgroup else 0,
             "collect": limits.output_bytes,
             "processes": MAX_PROCESSES + self.plan.processes_of_ours(),
         }
@@ -133,9 +145,11 @@ class Box:
             self._cgroup.start_test()
         fds = [] if content is None else [_memfd("program", content)]
         try:
-            # Copying every input to where /dev/stdin points would cost time that hardly any program needs.
-            dev_stdin = content is not None and b"/dev/stdin" in content
-            message = {"kind": kind, "limits": sent, "function": function, "dev_stdin": dev_stdin}
+            message = {"kind": kind, "limits": sent, "function": function, "crash_status": crash_status}
+            # Copying every input to where /dev/stdin points, and the source to where its `__file__` is, would
+            # cost time that hardly any program needs.
+            message["dev_stdin"] = content is not None and b"/dev/stdin" in content
+            message["own_source"] = kind == protocol.PYTHON and b"__file__" in (content or b"")
             self._send(b"P" + json.dumps(message).encode(), fds)
         finally:
             for fd in fds:

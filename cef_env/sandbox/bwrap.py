@@ -68,7 +68,13 @@ def library_paths() -> list[str]:
     """Folders of the system's shared libraries, for the interpreter and its extension modules."""
     machine = os.uname().machine
     names = [f"/usr/lib/{machine}-linux-gnu", f"/lib/{machine}-linux-gnu", "/lib64", "/usr/lib64"]
-    names += ["/etc/ld.so.cache", *glob("/lib/ld-linux*"), *glob("/lib/ld-musl*")]
+    names += [
+        "/etc/ld.so.cache",
+        "/usr/lib/locale/C.utf8",
+        "/usr/lib/locale/C.UTF-8",
+        *glob("/lib/ld-linux*"),
+        *glob("/lib/ld-musl*"),
+    ]
     return [name for name in names if os.path.exists(name)]
 
 
@@ -141,7 +147,8 @@ def box_command(contents: Contents, *, user_namespace: bool) -> list[str]:
     if contents.toolchain:
         bound = without_nested({*bound, *toolchain_paths()})
     # Made beforehand, or bubblewrap gives parents the mode of what is bound: closed to the tests' own user.
-    parents = {str(parent) for path in bound for parent in Path(path).parents} - {"/"}
+    inner = [f"{HOME}/inside", f"{SITE}/any"]
+    parents = {str(parent) for path in [*bound, *inner] for parent in Path(path).parents} - {"/"}
     for parent in sorted(parents):
         command += ["--dir", parent]
     for path in bound:

@@ -160,6 +160,8 @@ OPEN: tuple[int | None, int | None] = (2, None)
 OPENAT = (257, 56)
 CLONE_NEW_ANYTHING, CLONE_THREAD = 0x7E020000, 0x00010000
 PR_SET_PDEATHSIG, F_SETLEASE, F_NOTIFY = 1, 1024, 1026
+F_SETOWN, F_SETSIG, F_SETOWN_EX = 8, 10, 15
+RT_SIGACTION, SIGCHLD = (13, 134), 17
 O_ACCMODE, O_TRUNC = 3, 0o1000
 IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x802C542A)
 """Of terminals: is it one, its size; of any descriptor: bytes to read, blocking, closing on exec."""
@@ -204,11 +206,13 @@ def _among(values: Iterable[int], others: int) -> list[bytes]:
     return [*steps, _fail(others)]
 
 
-def deny_filter(machine: str, mode: Mode = Mode.NAMESPACES) -> bytes:
+def deny_filter(machine: str, mode: Mode = Mode.NAMESPACES, *, sum_children: bool = False) -> bytes:
     """The filter for `machine` (as in `os.uname().machine`), 8 bytes per instruction.
 
     Denied calls fail with EPERM; clone3 and openat2, whose arguments no filter can read, fail with ENOSYS so
     that libc falls back to clone and openat. In `Mode.ALONE` the word `OWN_PID` must be replaced.
+    With `sum_children` nobody may change what happens at SIGCHLD: the kernel forgets the CPU time and memory
+    of children whose parent ignores it, and without control groups what it remembers is all there is.
     Raises `SandboxUnavailableError` for an architecture without a table.
     """
     if machine not in AUDIT_ARCH:
@@ -223,6 +227,18 @@ def deny_filter(machine: str, mode: Mode = Mode.NAMESPACES) -> bytes:
     new_namespace = _op(_JSET, CLONE_NEW_ANYTHING, 0, 1)
     program += _when(CLONE[column], 0, new_namespace, eperm, *threads_only, allow)
     program += _when(PRLIMIT64[column], 0, *_among([0], errno.EPERM))  # own limits only
+    # What has an owner sends signals to it: kill() by another name.
+    commands = [F_SETOWN, F_SETSIG, F_SETOWN_EX]
+    if mode >= Mode.LANDLOCK:
+        # A lease makes whoever opens the file wait; F_NOTIFY tells as inotify does.
+        commands += [F_SETLEASE, F_NOTIFY]
+    never = [step for command in commands for step in (_op(_JEQ, command, 0, 1), eperm)]
+    program += _when(FCNTL[column], 1, *never, allow)
+    if sum_children:
+        # Asking, with a null pointer for the new action, is allowed.
+        low, high = _op(_LOAD, _ARGUMENTS + 8), _op(_LOAD, _ARGUMENTS + 12)
+        asks = [low, _op(_JEQ, 0, 0, 3), high, _op(_JEQ, 0, 0, 1), allow]
+        program += _when(RT_SIGACTION[column], 0, _op(_JEQ, SIGCHLD, 1), allow, *asks, eperm)
     tables = [DENIED]
     if mode >= Mode.LANDLOCK:
         tables.append(DENIED_WITH_LANDLOCK)
@@ -234,9 +250,6 @@ def deny_filter(machine: str, mode: Mode = Mode.NAMESPACES) -> bytes:
             flags += [_op(_JEQ, value, 0, 1), eperm]
         program += _when(OPEN[column], 1, *flags, allow) + _when(OPENAT[column], 2, *flags, allow)
         program += _when(IOCTL[column], 1, *_among(IOCTLS, errno.ENOTTY))
-        # A lease makes whoever opens the file wait; F_NOTIFY tells as inotify does.
-        leases = [_op(_JEQ, F_SETLEASE, 1), _op(_JEQ, F_NOTIFY, 0, 1), eperm]
-        program += _when(FCNTL[column], 1, *leases, allow)
     if mode is Mode.ALONE:
         tables.append(DENIED_ALONE)
         for numbers in SIGNALS.values():

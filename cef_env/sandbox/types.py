@@ -10,6 +10,9 @@ MAX_PROCESSES = 96
 """How many processes and threads one test may have at once."""
 
 
+OUTPUT_BYTES = 16 << 20
+
+
 class BoxError(JudgeError):
     """The box died or broke the protocol: nothing is known about the program."""
 
@@ -43,7 +46,7 @@ class Limits:
 
     cpu_s: float
     memory_bytes: int
-    output_bytes: int = 16 << 20
+    output_bytes: int = OUTPUT_BYTES
     """For stdout, as much again for stderr, and for any single file."""
 
     @property

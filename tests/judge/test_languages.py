@@ -132,7 +132,7 @@ def test_a_program_is_compiled_once_and_kept(builds: list[str]) -> None:
 def test_a_damaged_executable_is_made_again(builds: list[str], damage: str) -> None:
     with Judge(workers=1) as judge:
         judge.run(PROBLEM, SUM, language="cpp17")
-    (path,) = languages.cache_folder().iterdir()
+    (path,) = languages.cache_folder(languages.CACHE).iterdir()
     whole = path.read_bytes()
     if damage == "unreadable":
         path.unlink()
@@ -155,10 +155,10 @@ def test_a_cache_that_cannot_be_written_costs_time_only(
 def test_the_cache_is_bounded(builds: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     with Judge(workers=1) as judge:
         judge.run(PROBLEM, "int main() {}", language="cpp17")
-        (first,) = languages.cache_folder().iterdir()
+        (first,) = languages.cache_folder(languages.CACHE).iterdir()
         monkeypatch.setattr(languages, "CACHE_BYTES", 1.5 * first.stat().st_size)
         judge.run(PROBLEM, "int main() { return 0; }", language="cpp17")
-    (left,) = languages.cache_folder().iterdir()
+    (left,) = languages.cache_folder(languages.CACHE).iterdir()
     assert left != first
 
 

@@ -41,7 +41,6 @@
 #include <numeric>
 #include <queue>
 #include <random>
-#include <set>
 #include <sstream>
 #include <stack>
 #include <string>
@@ -163,7 +162,30 @@ class pattern {
         std::vector<Sequence> alternatives;  // of a group
         size_t least = 1, most = 1;
     };
-    using Places = std::set<size_t>;
+    // Places in a text, ascending. Most are found in this order, and a text may have millions.
+    class Places {
+        std::vector<size_t> found;
+
+    public:
+        Places() {}
+        explicit Places(size_t place) : found(1, place) {}
+        bool empty() const { return found.empty(); }
+        size_t size() const { return found.size(); }
+        std::vector<size_t>::const_iterator begin() const { return found.begin(); }
+        std::vector<size_t>::const_iterator end() const { return found.end(); }
+        bool has(size_t place) const { return std::binary_search(found.begin(), found.end(), place); }
+        void add(size_t place) {
+            if (found.empty() || found.back() < place) {
+                found.push_back(place);
+            } else {
+                auto where = std::lower_bound(found.begin(), found.end(), place);
+                if (*where != place) found.insert(where, place);
+            }
+        }
+        void add(const Places &others) {
+            for (size_t place : others) add(place);
+        }
+    };
     static const size_t UNLIMITED = size_t(-1);
 
     std::string text;
@@ -237,11 +259,11 @@ class pattern {
         if (!node.alternatives.empty()) {
             for (const Sequence &sequence : node.alternatives) {
                 Places ends = follow(sequence, s, from);
-                to.insert(ends.begin(), ends.end());
+                to.add(ends);
             }
         } else {
             for (size_t place : from)
-                if (place < s.size() && node.accepts[(unsigned char)s[place]]) to.insert(place + 1);
+                if (place < s.size() && node.accepts[(unsigned char)s[place]]) to.add(place + 1);
         }
         return to;
     }
@@ -253,7 +275,7 @@ class pattern {
                 places = once(node, s, places);
                 if (count < node.least) continue;
                 size_t before = reached.size();
-                reached.insert(places.begin(), places.end());
+                reached.add(places);
                 if (reached.size() == before) break;  // nothing new: more rounds find nothing either
             }
             places = reached;
@@ -268,7 +290,7 @@ public:
     }
     bool matches(const std::string &s) const {
         for (const Sequence &sequence : whole)
-            if (follow(sequence, s, Places{0}).count(s.size())) return true;
+            if (follow(sequence, s, Places(0)).has(s.size())) return true;
         return false;
     }
     std::string src() const { return text; }

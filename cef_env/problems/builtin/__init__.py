@@ -18,13 +18,16 @@ from cef_env.problems.types import Problem
 __all__ = ["FAMILIES", "SPLITS", "TIME_LIMIT_S", "Composition", "composition", "draw", "load"]
 
 
+MAX_COUNT = 1_000_000
+
+
 def load(split: str | None = None, count: int = 200, seed: int = 0) -> ProblemSet:
     """`count` distinct problems of `split`, or of all three in turn; tests are made when asked for.
 
     A larger `count` with the same seed starts with the same problems.
     """
-    if count < 1:
-        raise UserError(f"builtin: count={count} must be at least 1")
+    if not 1 <= count <= MAX_COUNT:
+        raise UserError(f"builtin: count={count} must be from 1 to {MAX_COUNT}")
     splits = SPLITS if split is None else (split,)
     streams = {name: random.Random(f"{seed}/{name}") for name in splits}
     ids: dict[str, None] = {}

@@ -19,7 +19,13 @@ from typing import Any
 from . import functional
 
 
-def execute(code: CodeType, arguments: list[str], finalizers: bool, function: str | None = None) -> int:
+def execute(
+    code: CodeType,
+    arguments: list[str],
+    finalizers: bool,
+    function: str | None = None,
+    crash_status: int = 1,
+) -> int:
     """Run a program; returns the exit status of its process.
 
     Args:
@@ -27,6 +33,7 @@ def execute(code: CodeType, arguments: list[str], finalizers: bool, function: st
         finalizers: whether it may define `__del__`; then objects are collected at the end as CPython does,
             while globals are still there. Without, nobody can tell, and the time is saved.
         function: of a function-style problem: the method of `Solution`, or the function, to call on stdin.
+        crash_status: what CPython would exit with after an uncaught exception, were it not 1.
     """
     stdio: Any = sys  # the checker holds sys.__stdin__ and its like for constants
     stdio.stdin = stdio.__stdin__ = text_stream(0, "r")
@@ -47,12 +54,12 @@ def execute(code: CodeType, arguments: list[str], finalizers: bool, function: st
         else:
             answer(code, function)
     except BaseException as error:
-        status = exit_status(error)
+        status = exit_status(error, crash_status)
     for shutdown in (threading._shutdown, atexit._run_exitfuncs):  # type: ignore[attr-defined]
         try:
             shutdown()
         except BaseException as error:
-            status = status or exit_status(error)
+            status = status or exit_status(error, crash_status)
     # As the interpreter does at exit: flush what the program made of stdout, put the original back, then drop
     # the globals, which flushes files left open on fd 1, and flush again.
     status = status or flushed(sys.stdout)
@@ -92,7 +99,7 @@ def flushed(stream: Any) -> int:
     return 0
 
 
-def exit_status(error: BaseException) -> int:
+def exit_status(error: BaseException, crash_status: int) -> int:
     """The status CPython would exit with, after printing what it would print."""
     try:
         if isinstance(error, SystemExit):
@@ -105,8 +112,8 @@ def exit_status(error: BaseException) -> int:
         frames = error.__traceback__
         sys.excepthook(type(error), error, frames.tb_next if frames else None)
     except BaseException:
-        return 1
-    return 1
+        return crash_status
+    return crash_status
 
 
 def text_stream(fd: int, mode: str) -> io.TextIOWrapper:

@@ -20,7 +20,7 @@ import time
 import traceback
 from collections.abc import Callable
 
-from . import protocol
+from . import kernel, protocol
 from .confine import Confinement
 from .isolation import Isolation
 from .program import execute
@@ -75,7 +75,7 @@ class Runner:
         limits = {**self.limits, "cpu": cpu, "wall": 2 * cpu + 5, "output": CODE_BYTES}
         report = self.run_child((null, null, error_fd), limits, self.compile_here)
         report += os.pread(error_fd, 2000, 0)
-        for fd in (null, error_fd, self.program_fd):
+        for fd in (null, error_fd):
             os.close(fd)
         return report
 
@@ -86,6 +86,8 @@ class Runner:
         self.files.place(names, rest[: len(names)], wanted)
         if self.program["dev_stdin"] and self.files.stdin:
             self.files.place([self.files.stdin], [stdin], ())
+        if self.program["own_source"]:
+            self.files.place(["main.py"], [self.program_fd], ())
         stdio = (stdin, stdout, stderr)
         report = self.run_child(stdio, self.limits, lambda: self.run_here(test), writes=bool(wanted))
         self.files.collect(wanted, rest[len(names) :], self.limits["collect"])
@@ -175,6 +177,7 @@ class Runner:
         if kind != protocol.PYTHON:
             for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them, and exec would keep that
                 signal.signal(number, signal.SIG_DFL)
+            kernel.limit(resource.RLIMIT_STACK, max(kernel.STACK_BYTES, self.limits["stack"]))
         if kind == protocol.COMMAND:
             os.closerange(3, 1 << 20)
             os.execv(arguments[0], arguments)
@@ -185,7 +188,8 @@ class Runner:
             os.execve(self.program_fd, ["main", *arguments], os.environ)
         data = os.pread(self.code_fd, os.fstat(self.code_fd).st_size, 0)
         os.closerange(3, 1 << 20)
-        return execute(marshal.loads(data), arguments, b"__del__" in data, self.program["function"])
+        function, crash_status = self.program["function"], self.program["crash_status"]
+        return execute(marshal.loads(data), arguments, b"__del__" in data, function, crash_status)
 
 
 def receive(conn: socket.socket) -> tuple[bytes, list[int]]:

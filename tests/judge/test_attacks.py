@@ -1,18 +1,18 @@
-"""Properties found broken by attack: one each."""
+"""Attacks on the judge that once worked, and idioms that once failed: one property each."""
 
-import os
-import re
 import subprocess
 import sys
 import time
 
 import pytest
 
-from cef_env.errors import UserError
+from cef_env.errors import CheckerError, UserError
+from cef_env.files import cache_folder
 from cef_env.judge import Judge, Outcome
 from cef_env.judge.checkers import get_checker
 from cef_env.problems import Problem
-from cef_env.problems.types import CheckerProgram, parse_coverage
+from cef_env.problems.types import CheckerProgram
+from cef_env.sandbox.users import choices, draw_user
 from tests.judge.helpers import make_problem, tier_or_skip
 
 PYTHON_CHECKER = """
@@ -119,12 +119,10 @@ def test_memory_of_children_that_nobody_waits_for_counts(tier: str) -> None:
         (CheckerProgram("testlib", PYTHON_CHECKER, "python"), "print('Traceback (most recent call last)')"),
         (CheckerProgram("testlib", PYTHON_CHECKER, "python"), "import os\nos.write(1, b'\\xff')"),
         (CheckerProgram("testlib", PYTHON_CHECKER, "python"), "print('x' * ((16 << 20) - 2))"),
-        (CheckerProgram("testlib", READS_N_NUMBERS), "print(2000000000)"),
-        (CheckerProgram("testlib", READS_N_NUMBERS), "print(-1)"),
         (CheckerProgram("testlib", READS_A_WORD), "print('a' * ((16 << 20) - 2))"),
         (CheckerProgram("icpc", ECHOES), "print('a' * ((16 << 20) - 2))"),
     ],
-    ids=["traceback", "not_utf8", "echo", "huge_count", "negative_count", "long_word", "icpc_echo"],
+    ids=["traceback", "not_utf8", "echo", "long_word", "icpc_echo"],
 )
 def test_no_output_makes_the_instrument_fail(checker: CheckerProgram, program: str) -> None:
     problem = make_problem(("1", "1"), checker_program=checker, time_limit_s=5.0)
@@ -139,17 +137,6 @@ def test_lazy_parts_of_a_package_can_be_imported(tier: str) -> None:
     assert outcome(problem, program, sandbox=tier, packages=("numpy",)) is Outcome.CORRECT
 
 
-@pytest.mark.parametrize("tier", ["cgroups", "rlimits"])
-def test_a_test_does_not_know_how_many_processes_another_started(tier: str) -> None:
-    tier_or_skip(tier)
-    forks = "import os\nprint(os.getpid())\nfor _ in range(int(input())):\n    if os.fork() == 0: os._exit(0)"
-    problem = make_problem(("40", "-"), ("0" * 9, "-"))
-    seen: list[bytes] = []
-    with Judge(workers=1, sandbox=tier) as judge:
-        judge.run(problem, forks, exhaustive=True, watch=lambda test, done, result: seen.append(done.stdout))
-    assert seen[0] == seen[1]
-
-
 def test_deep_recursion_may_use_the_memory_limit() -> None:
     source = """
         #include <cstdio>
@@ -161,41 +148,40 @@ def test_deep_recursion_may_use_the_memory_limit() -> None:
     assert outcome(problem, source, language="cpp17") is Outcome.CORRECT
 
 
-def test_an_expected_output_of_any_size_can_be_printed_or_is_refused() -> None:
+def test_an_expected_output_of_any_size_can_be_printed() -> None:
     text = "x" * ((16 << 20) + 10)
     problem = make_problem(("1", text), time_limit_s=5.0, memory_limit_mb=512)
-    try:
-        assert outcome(problem, "print('x' * ((16 << 20) + 10))") is Outcome.CORRECT
-    except UserError:
-        pass
+    assert outcome(problem, "print('x' * ((16 << 20) + 10))") is Outcome.CORRECT
 
 
 def test_locale_of_the_environment_exists() -> None:
-    assert outcome(make_problem(("1", "1")), "import locale\nlocale.setlocale(locale.LC_ALL, '')\nprint(1)") == "correct"
+    assert (
+        outcome(make_problem(("1", "1")), "import locale\nlocale.setlocale(locale.LC_ALL, '')\nprint(1)")
+        == "correct"
+    )
 
 
 def test_a_program_can_read_its_own_source() -> None:
     assert outcome(make_problem(("1", "1")), "open(__file__).read()\nprint(1)") == "correct"
 
 
-@pytest.mark.parametrize("other", [1001, 2875])
-def test_boxes_of_different_judges_have_different_users(other: int) -> None:
+def test_boxes_have_different_users() -> None:
     """Where rlimits count processes, they count those of a user: two boxes must not share one."""
-
-    def users(pid: int) -> set[str]:
-        code = f"import os; os.getpid = lambda: {pid}\nfrom cef_env.sandbox import box\n"
-        code += "print([next(box._uids) for _ in range(40)])"
-        return set(re.findall(r"\d+", subprocess.check_output([sys.executable, "-c", code], text=True)))
-
-    assert not users(1000) & users(other)
+    drawn = [draw_user() for _ in range(50)]
+    assert len(set(drawn)) == 50
+    assert set(drawn) <= set(choices()) if len(choices()) < 10**6 else min(drawn) in choices()
 
 
 @pytest.mark.parametrize("value", ["10**9", "'9' * 5000"])
 def test_a_senseless_coverage_is_refused(value: str) -> None:
-    code = "from tests.judge.helpers import make_problem\nfrom cef_env.errors import UserError\n"
+    code = (
+        "from tests.judge.helpers import make_problem\nfrom cef_env.errors import CheckerError, UserError\n"
+    )
     code += "from cef_env.problems import parse_coverage\n"
     code += f"try: make_problem(('1', '1')).coverage(parse_coverage({value}))\nexcept UserError: pass"
-    assert subprocess.run([sys.executable, "-c", code], timeout=20, check=False).returncode == 0  # 10**k is not made
+    assert (
+        subprocess.run([sys.executable, "-c", code], timeout=20, check=False).returncode == 0
+    )  # 10**k is not made
 
 
 def test_a_senseless_speed_factor_is_refused() -> None:
@@ -204,17 +190,20 @@ def test_a_senseless_speed_factor_is_refused() -> None:
 
 
 def test_cpp_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cef_env.judge.languages import cache_folder
-
     for name in ("HOME", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("pwd.getpwuid", lambda uid: (_ for _ in ()).throw(KeyError(uid)))
-    assert os.fspath(cache_folder())
+    assert str(cache_folder("compiled")).startswith("/nonexistent")
 
 
-def test_long_arguments_of_a_checker_are_no_instrument_fault() -> None:
-    program = CheckerProgram("testlib", "import sys; sys.exit(0)", "python", ("x" * 70_000,))
-    try:
-        assert outcome(make_problem(("1", "1"), checker_program=program), "print(1)") is Outcome.CORRECT
-    except UserError:
-        pass
+def test_long_arguments_of_a_checker_are_refused() -> None:
+    with pytest.raises(UserError, match="arguments of more than"):
+        CheckerProgram("testlib", "import sys; sys.exit(0)", "python", ("x" * 70_000,))
+
+
+@pytest.mark.parametrize("program", ["print(2000000000)", "print(-1)"], ids=["huge", "negative"])
+def test_a_checker_that_crashes_on_an_output_is_at_fault_itself(program: str) -> None:
+    """It trusts a number that it reads; nobody can tell its crash from one on a right output."""
+    problem = make_problem(("1", "1"), checker_program=CheckerProgram("testlib", READS_N_NUMBERS))
+    with pytest.raises(CheckerError):
+        outcome(problem, program)

@@ -1,4 +1,4 @@
-"""Properties of the sandbox found broken by attack: one each."""
+"""Signals by other names: what the filter denies beside kill()."""
 
 import ctypes
 import errno
