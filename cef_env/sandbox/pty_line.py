@@ -13,7 +13,6 @@ ended: see `shell.py`.
 
 import array
 import contextlib
-import itertools
 import marshal
 import os
 import select
@@ -37,13 +36,11 @@ from cef_env.sandbox.processes import descendants, namespace, parent
 from cef_env.sandbox.shell import READ_BYTES, START_TIMEOUT_S, ShellEnded, TerminalLimits
 from cef_env.sandbox.tiers import Plan
 from cef_env.sandbox.types import BoxError
+from cef_env.sandbox.users import draw_user
 
 ROWS, COLUMNS = 50, 120
 END_TIMEOUT_S = 10.0
 _CREDENTIALS = struct.Struct("3i")
-_first_uid = 60_000 + os.getpid() * 16 % 5_000
-# Apart from those of boxes, and below what containers without privileges may map.
-_uids = itertools.chain(range(_first_uid, 65_000), itertools.cycle(range(60_000, 65_000)))
 
 
 class _Spawn(fdspawn):
@@ -59,12 +56,17 @@ class _Spawn(fdspawn):
     def read_nonblocking(self, size: int = 1, timeout: float = -1) -> bytes:
         ready = {fd for fd, _ in self._poll.poll(max(0.0, timeout) * 1000)}
         if self.child_fd in ready:
-            # Twice the size of a terminal's buffer at most comes at once; a flood is read in larger pieces.
+            # Little comes at once, so a flood is read in larger pieces.
             pieces, total = [], 0
-            with contextlib.suppress(BlockingIOError):
+            try:
                 while total < size:
                     pieces.append(os.read(self.child_fd, size - total))
                     total += len(pieces[-1])
+            except BlockingIOError:
+                pass
+            except OSError:  # nobody has the terminal open any more, not even pid 1
+                if not pieces:
+                    raise EOF("the terminal is gone") from None
             if pieces:
                 return b"".join(pieces)
         if ready - {self.child_fd}:
@@ -80,7 +82,7 @@ class PtyLine:
     def __init__(self, plan: Plan, files: Mapping[str, bytes], limits: TerminalLimits) -> None:
         self.limits = limits
         self.plan = plan
-        self._uid = None if plan.user_namespace else next(_uids)
+        self._uid = draw_user() if plan.own_user else None
         self._first = True
         self._shell = -1
         self._init_fd = -1

@@ -95,6 +95,8 @@ class PythonTool:
         return self._result(execution.stdout, execution.status != 0, stopped, note)
 
     def _continue(self, source: bytes) -> ToolResult:
+        if self._interpreter is not None and self._box is not None and not self._box.alive:
+            raise BoxError("the box of the interpreter is gone, and its variables with it")
         if self._interpreter is None:
             box = self._ready(Limits(LIFE_CPU_S, self.limits.memory_bytes, self.limits.output_bytes))
             self._interpreter = _Interpreter(box, self.limits.cpu_s)

@@ -25,6 +25,8 @@ import types
 
 KEY_BYTES = 16
 CHANNEL_FD = 200
+FILE = "__fi" + "le__"
+"""In two: a box lays the source of a program that contains the name into its folder. Here, that is this."""
 
 
 def main() -> None:
@@ -39,7 +41,7 @@ def main() -> None:
     sys.stdout, sys.stderr = stream(1), stream(2)
     with open("main.py", "rb") as file:
         source = file.read()
-    module.__file__ = os.path.abspath("main.py")
+    module.__dict__[FILE] = os.path.abspath("main.py")
     status = run(source, "main.py", module)
     if b"__del__" in source:
         del sys.modules["__main__"], module
