@@ -86,7 +86,7 @@ class Runner:
         self.files.place(names, rest[: len(names)], wanted)
         if self.program["dev_stdin"] and self.files.stdin:
             self.files.place([self.files.stdin], [stdin], ())
-        if self.program["own_source"]:
+        if self.program["own_source"] and "main.py" not in names:
             self.files.place(["main.py"], [self.program_fd], ())
         stdio = (stdin, stdout, stderr)
         report = self.run_child(stdio, self.limits, lambda: self.run_here(test), writes=bool(wanted))
