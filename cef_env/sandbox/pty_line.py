@@ -13,7 +13,6 @@ ended: see `shell.py`.
 
 import array
 import contextlib
-import errno
 import itertools
 import marshal
 import os
@@ -25,7 +24,6 @@ import subprocess
 import termios
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
 from pexpect import EOF, TIMEOUT
 from pexpect.fdpexpect import fdspawn
@@ -35,6 +33,7 @@ from cef_env.sandbox.beneath import open_beneath
 from cef_env.sandbox.cgroups import BoxCgroup
 from cef_env.sandbox.inside.terminal import HEADER_BYTES
 from cef_env.sandbox.launch import spawner
+from cef_env.sandbox.processes import descendants, namespace, parent
 from cef_env.sandbox.shell import READ_BYTES, START_TIMEOUT_S, ShellEnded, TerminalLimits
 from cef_env.sandbox.tiers import Plan
 from cef_env.sandbox.types import BoxError
@@ -146,7 +145,7 @@ class PtyLine:
         (self._shell, _, _) = _CREDENTIALS.unpack(ancillary[0][2][: _CREDENTIALS.size])
         if self._first:
             self._first = False
-            self._init = _parent(self._shell)
+            self._init = parent(self._shell)
             self._init_fd = os.pidfd_open(self._init)
 
     def _set_terminal(self) -> None:
@@ -179,6 +178,8 @@ class PtyLine:
         self._files = {}
 
     def write(self, data: bytes) -> None:
+        if not self.alive:  # what is in it may live on for a moment
+            raise BoxError("the terminal is gone")
         self._set_terminal()
         view, deadline = memoryview(data), time.monotonic() + START_TIMEOUT_S
         poll = select.poll()
@@ -218,30 +219,30 @@ class PtyLine:
             raise BoxError("the shell cannot be killed")
 
     def send_signal(self, number: signal.Signals) -> None:
-        targets = _descendants(self._shell)
+        targets = descendants(self._shell)
         if number in (signal.SIGINT, signal.SIGQUIT):
             targets.append(self._shell)
         self._kill(targets, number)
 
     def _kill(self, pids: list[int], number: signal.Signals) -> None:
         """Signal processes of this terminal, never one that has got the number of an ended one meanwhile."""
-        ours = _namespace(self._init)
+        ours = namespace(self._init)
         for pid in pids:
             with contextlib.suppress(OSError):
                 fd = os.pidfd_open(pid)
                 try:
-                    if _namespace(pid) == ours:
+                    if namespace(pid) == ours:
                         signal.pidfd_send_signal(fd, number)
                 finally:
                     os.close(fd)
 
     def make_room(self) -> bool:
-        others = [pid for pid in _descendants(self._init) if pid != self._shell]
+        others = [pid for pid in descendants(self._init) if pid != self._shell]
         if len(others) < self.limits.processes // 2:
             return False
         # Stopped before they are killed, or those not yet killed take the places of the dead.
         for number in (signal.SIGSTOP, signal.SIGKILL, signal.SIGSTOP, signal.SIGKILL):
-            self._kill([pid for pid in _descendants(self._init) if pid != self._shell], number)
+            self._kill([pid for pid in descendants(self._init) if pid != self._shell], number)
         return True
 
     def cpu_s(self) -> float:
@@ -255,6 +256,8 @@ class PtyLine:
         return not self._closed and self._process.poll() is None
 
     def read_file(self, path: str, most: int) -> bytes | None:
+        if not self.alive:
+            raise BoxError("the terminal is gone")
         fd = open_beneath(f"/proc/{self._init}/root", path, terminal_bwrap.WORK)
         if fd is None:
             return None
@@ -305,27 +308,3 @@ class PtyLine:
                 text = (text + data)[-READ_BYTES:]
         lines = text.decode("utf-8", "replace").strip().splitlines()
         return lines[-1] if lines else "no message"
-
-
-def _namespace(pid: int) -> str:
-    return os.readlink(f"/proc/{pid}/ns/pid")
-
-
-def _parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-
-
-def _descendants(pid: int) -> list[int]:
-    """Process ids below `pid`, as this process sees them; those that end meanwhile may be missing."""
-    found, queue = [], [pid]
-    while queue:
-        for task in Path(f"/proc/{queue.pop()}/task").glob("*/children"):
-            try:
-                children = [int(number) for number in task.read_text().split()]
-            except OSError as error:
-                if error.errno in (errno.ENOENT, errno.ESRCH):
-                    continue
-                raise
-            found += children
-            queue += children
-    return found
