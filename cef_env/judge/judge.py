@@ -247,8 +247,12 @@ class Judge:
 
     def _run_twice(self, job: Job, watch: Watch | None = None) -> JudgeResult:
         """Once, and again on a fresh box if the first died: something outside may have killed it."""
-        limits, function = job.limits(self.speed_factor), job.problem.function
-        load: Load = partial(Box.load, program=job.program, limits=limits, function=function)
+        limits = job.limits(self.speed_factor)
+        # Most programs do not look at their own file, and putting it there for each test would take time.
+        own_source, function = "__file__" in job.program, job.problem.function
+        load: Load = partial(
+            Box.load, program=job.program, limits=limits, function=function, own_source=own_source
+        )
         if job.language is not Language.PYTHON:
             try:
                 executable = self._compiler.compile(job.program, job.language)

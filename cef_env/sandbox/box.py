@@ -86,13 +86,19 @@ class Box:
             raise BoxError(f"the box did not start: {self.zygote.complaint()}")
 
     def load(
-        self, program: str, limits: Limits, function: str | None = None, crash_status: int = 1
+        self,
+        program: str,
+        limits: Limits,
+        function: str | None = None,
+        crash_status: int = 1,
+        own_source: bool = False,
     ) -> str | None:
         """Give the box a Python program; returns the compiler's message, or None when it compiles.
 
         The program stays loaded until the next `load`. With `function`, a test calls that method of class
         `Solution` (or that function) on the values in stdin: see `inside/functional.py`.
-        A program that ends with an uncaught exception exits with `crash_status`.
+        A program that ends with an uncaught exception exits with `crash_status`. With `own_source`, it
+        finds its text where its `__file__` is.
         """
         try:
             source = program.encode()
@@ -100,7 +106,7 @@ class Box:
             self.unload()
             return f"SyntaxError: the program is not valid Unicode: {error.reason} at position {error.start}"
         self._interpreter_bytes = INTERPRETER_BYTES
-        reply = self._load(protocol.PYTHON, limits, source, function, crash_status)
+        reply = self._load(protocol.PYTHON, limits, source, function, crash_status, own_source)
         status, _, _, _, stop = protocol.RESULT.unpack(reply[: protocol.RESULT.size])
         if status == 0 and stop == protocol.STOP_NONE:
             return None
@@ -126,6 +132,7 @@ class Box:
         content: bytes | None = None,
         function: str | None = None,
         crash_status: int = 1,
+        own_source: bool = False,
     ) -> bytes:
         self.unload()
         self.limits = limits
@@ -146,10 +153,9 @@ class Box:
         fds = [] if content is None else [_memfd("program", content)]
         try:
             message = {"kind": kind, "limits": sent, "function": function, "crash_status": crash_status}
-            # Copying every input to where /dev/stdin points, and the source to where its `__file__` is, would
-            # cost time that hardly any program needs.
+            message["own_source"] = own_source
+            # Copying every input to where /dev/stdin points would cost time that hardly any program needs.
             message["dev_stdin"] = content is not None and b"/dev/stdin" in content
-            message["own_source"] = kind == protocol.PYTHON and b"__file__" in (content or b"")
             self._send(b"P" + json.dumps(message).encode(), fds)
         finally:
             for fd in fds:

@@ -181,6 +181,8 @@ def environment(contents: Contents) -> dict[str, str]:
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
+    if contents.toolchain:
+        variables["LC_ALL"] = "C"  # compilers quote names as the locale tells them: the same on every machine
     if contents.packages:
         variables["OPENBLAS_NUM_THREADS"] = "1"  # its threads would not survive the fork of a test
     return variables

@@ -9,6 +9,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,9 +31,9 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     original = Box.load
 
-    def load(box: Box, program: str, limits: Limits, function: str | None = None) -> str | None:
+    def load(box: Box, program: str, limits: Limits, **options: Any) -> str | None:
         seen.append(program)
-        return original(box, program, limits, function)
+        return original(box, program, limits, **options)
 
     monkeypatch.setattr(Box, "load", load)
     return seen

@@ -41,7 +41,7 @@ def test_jsonl(tmp_path) -> None:
         ("builtin?count=-1", "count='-1' must be a whole number"),
         ("builtin?count", "count='' must be a whole number"),
         ("builtin?count=3:4", "count='3:4' must be a whole number"),
-        ("builtin?count=0", "count=0 must be at least 1"),
+        ("builtin?count=0", "count=0 must be from 1 to 1000000"),
         ("jsonl:", "give the file"),
         ([1, 2], "a list of Problem"),
         (None, "a source string or a list of Problem"),
