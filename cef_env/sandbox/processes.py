@@ -17,13 +17,13 @@ def descendants(pid: int) -> list[int]:
     """Process ids below `pid`, as this process sees them; those that end meanwhile may be missing."""
     found, queue = [], [pid]
     while queue:
-        for task in Path(f"/proc/{queue.pop()}/task").glob("*/children"):
-            try:
-                children = [int(number) for number in task.read_text().split()]
-            except OSError as error:
-                if error.errno in (errno.ENOENT, errno.ESRCH):
-                    continue
-                raise
-            found += children
-            queue += children
+        try:
+            tasks = list(Path(f"/proc/{queue.pop()}/task").glob("*/children"))
+            children = [int(number) for task in tasks for number in task.read_text().split()]
+        except OSError as error:  # it ended while we looked
+            if error.errno in (errno.ENOENT, errno.ESRCH):
+                continue
+            raise
+        found += children
+        queue += children
     return found
