@@ -1,12 +1,15 @@
 """What a judge could leave on the host, to be compared before and after."""
 
 import contextlib
+import functools
+import gc
 import os
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from cef_env.errors import SandboxUnavailableError
 from cef_env.sandbox import docker, landlock, owner
 from cef_env.sandbox.cgroups import PREFIX, find_parent
 
@@ -44,9 +47,20 @@ def _ours(mount: str) -> bool:
     return not any(word in mount for word in (" overlay ", "/containers/", "/netns/"))
 
 
+@functools.cache
+def _engine_answers() -> bool:
+    """Asked once: a client that finds no engine keeps descriptors until it is collected."""
+    try:
+        docker.connect().close()
+    except SandboxUnavailableError:
+        gc.collect()
+        return False
+    return True
+
+
 def containers(mark: str) -> frozenset[str]:
     """Containers of the process of this mark; none where this process never used Docker."""
-    if "docker" not in sys.modules:
+    if "docker" not in sys.modules or not _engine_answers():
         return frozenset()
     with contextlib.closing(docker.connect()) as client:
         filters = {"label": f"{docker.LABEL}={mark}"}
@@ -56,6 +70,7 @@ def containers(mark: str) -> frozenset[str]:
 
 def traces() -> Traces:
     """All traces of this process's judges now."""
+    of_ours = containers(owner.mark())
     parent = find_parent()
     folders = Path(tempfile.gettempdir()).glob(f"{landlock.PREFIX}.{owner.mark()}.*")
     return Traces(
@@ -69,5 +84,5 @@ def traces() -> Traces:
             for group in folder.glob(f"{PREFIX}.*.{os.getpid()}.*")
         ),
         folders=frozenset(map(str, folders)),
-        containers=containers(owner.mark()),
+        containers=of_ours,
     )
