@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cef_env.cli import main, parse_alphas
+from cef_env.cli import main
+from cef_env.commands.merging import parse_alphas
 from cef_env.errors import UserError
 
 ROOT = Path(__file__).parents[1]

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from cef_env.commands.console import console, errors, plain, print_json
 from cef_env.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from cef_env.problems.stats import Stats
 
 problems_app = typer.Typer(no_args_is_help=True, help="Problem sources: list, show, stats, check, export.")
-console = Console()
-errors = Console(stderr=True)
-
 SOURCES = (
     "builtin, lcb:PATH, codecontests+:PATH, codecontests:PATH, taco:PATH, apps:PATH, icpc:PATH, jsonl:PATH"
 )
@@ -48,15 +45,6 @@ def open_source(source: str, skip_bad: bool) -> "ProblemSet":
     return problems
 
 
-def plain(text: str) -> str:
-    """Text of a source without characters that would steer the terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
-
-
-def print_json(value: Any) -> None:
-    typer.echo(json.dumps(value))
-
-
 @problems_app.command("list")
 def problems_list(
     source: Source = "builtin",
@@ -69,7 +57,8 @@ def problems_list(
     if as_json:
         for id_ in problems.ids:
             outline = problems.outline(id_)
-            print_json({"id": id_, "levels": outline.levels, "tests": outline.tests, **_about(outline)})
+            line = {"id": id_, "levels": outline.levels, "tests": outline.tests, **_about(outline)}
+            typer.echo(json.dumps(line))
     elif long:
         table = Table("id", "tests", "levels", "characters", "difficulty", "date")
         for id_ in problems.ids:
