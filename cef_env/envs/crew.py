@@ -1,8 +1,8 @@
 """Threads for work that may never end: what is over its time is left behind, and others take its place.
 
-A thread cannot be stopped from outside. So a call over its time keeps its thread, which is a daemon and does not
-hold up the end of the process; when the call ends after all, its `late` function cleans up. Does not know
-environments: see `vector.py` and `cef_env.agents.rollout`.
+A thread cannot be stopped from outside. So a call over its time keeps its thread, which is a daemon and does
+not hold up the end of the process; when the call ends after all, its `late` function cleans up. Does not know
+environments: see `vector.py` and `cef_env.agents.player`.
 """
 
 import contextlib
@@ -49,6 +49,7 @@ class Crew:
         self._queue: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads: set[threading.Thread] = set()
+        self._running: set[Call] = set()
         self._unfinished = 0
 
     def submit(
@@ -92,13 +93,15 @@ class Crew:
         return behind
 
     def close(self, wait: bool = True) -> None:
-        """End the threads: each after the work it has; without `wait`, what has not begun is dropped."""
+        """End the threads after all work; without `wait`, drop what has not begun, leave the rest behind."""
+        for call in set() if wait else set(self._running):
+            self._leave_behind(call)
         with self._lock:
             threads, self._threads = self._threads, set()
         while not wait and not self._queue.empty():
             with contextlib.suppress(queue.Empty):
-                if (call := self._queue.get_nowait()) is not None:
-                    call.future.cancel()
+                if (dropped := self._queue.get_nowait()) is not None:
+                    dropped.future.cancel()
         for _ in threads:
             self._queue.put(None)
         for thread in threads if wait else ():
@@ -118,6 +121,7 @@ class Crew:
             if call.future.done():
                 return False
             call.left_behind = True
+            self._running.discard(call)
             self._unfinished -= 1
             if call.thread is not None:
                 self._threads.discard(call.thread)
@@ -126,7 +130,9 @@ class Crew:
 
     def _work(self) -> None:
         while (call := self._queue.get()) is not None:
-            call.thread, call.started = threading.current_thread(), time.monotonic()
+            with self._lock:
+                call.thread, call.started = threading.current_thread(), time.monotonic()
+                self._running.add(call)
             value, error = None, None
             try:
                 value = call.work()
@@ -135,6 +141,7 @@ class Crew:
             with self._lock:
                 call.took_s = time.monotonic() - call.started
                 if not call.left_behind:
+                    self._running.discard(call)
                     self._unfinished -= 1
                     # Within the lock: either it has ended or it was left behind, never both.
                     call.future.set_exception(error) if error is not None else call.future.set_result(value)
