@@ -60,4 +60,5 @@ def make_env(
     except CefError:
         raise
     except Exception as error:
-        raise UserError(f"environment options of {spec.id}: {error}") from error
+        reason = str(error).partition(" was raised from the environment creator")[0]
+        raise UserError(f"environment options of {spec.id}: {reason}") from error

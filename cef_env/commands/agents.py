@@ -35,8 +35,8 @@ def rollout(
     """An agent plays every problem of a source; `cef show OUT` reads the trajectories.
 
     OUT/trajectories.jsonl is written when every episode was tried; a killed run goes on with the same
-    command. Faults of the instrument are in OUT/faults.jsonl and in no number (exit status 3); the same command
-    tries them again.
+    command. Faults of the instrument are in OUT/faults.jsonl and in no number (exit status 3); the same
+    command tries them again.
     """
     from cef_env.agents.episode import Limits
     from cef_env.agents.record import Settings, record

@@ -30,7 +30,7 @@ try:
 except ImportError:  # a Python built without it: lines can be typed all the same
     readline = None  # type: ignore[assignment]
 
-_HEREDOC = re.compile(r"<<(-?)\s*\\?(['\"]?)(\w+)\2")
+_HEREDOC = re.compile(r"(?<!<)<<(?!<)(-?)\s*\\?(['\"]?)(\w+)\2")
 _FILES = re.compile(r"[\w./-]+\.(?:py|cpp|cc|cxx)\b")
 
 

@@ -32,14 +32,14 @@ def play(
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     env = make_env(env_id, load(problems), coverage, parse_options(env_option))
     try:
-        stopped = _episode(env, seed, problem)
+        stopped = _episode(env_id, env, seed, problem)
     finally:
         env.close()
     if stopped:
         raise typer.Exit(130)
 
 
-def _episode(env: Any, seed: int | None, problem: str | None) -> bool:
+def _episode(env_id: str, env: Any, seed: int | None, problem: str | None) -> bool:
     """Plays and sums up; whether the person interrupted it."""
     from cef_env.commands.person import Leave, Person
 
@@ -48,9 +48,7 @@ def _episode(env: Any, seed: int | None, problem: str | None) -> bool:
     person = Person(inner, console)
     messages = [{"role": "user", "content": observation}]
     started, reward = time.monotonic(), 0.0
-    console.print(
-        Text(plain(f"=== {env.spec.id}: problem {info['problem_id']}"), style="bold"), soft_wrap=True
-    )
+    console.print(Text(plain(f"=== {env_id}: problem {info['problem_id']}"), style="bold"), soft_wrap=True)
     if not hasattr(inner, "max_turns"):
         show_content(console, observation, question=True)
     person.introduce()
