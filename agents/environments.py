@@ -33,6 +33,11 @@ def find_spec(env_id: str) -> gym.envs.registration.EnvSpec:
     return spec
 
 
+def env_class(env_id: str) -> Any:
+    """The class of an id."""
+    return gym.envs.registration.load_env_creator(str(find_spec(env_id).entry_point))
+
+
 def make_env(
     env_id: str,
     problems: ProblemSet,
@@ -43,7 +48,7 @@ def make_env(
     """An environment of this package; `UserError` for an id, a name or a value that it does not know."""
     spec = find_spec(env_id)
     options = dict(options or {})
-    known = inspect.signature(gym.envs.registration.load_env_creator(str(spec.entry_point))).parameters
+    known = inspect.signature(env_class(env_id)).parameters
     allowed = [name for name in known if name not in GIVEN and name != "self"]
     for name in options:
         if name not in allowed:

@@ -15,11 +15,12 @@ from typing import Any
 
 from cef_env.agents import make_agent
 from cef_env.agents.base import Agent, BatchAgent, Trajectory
-from cef_env.agents.environments import find_spec, make_env
+from cef_env.agents.environments import env_class, make_env
 from cef_env.agents.episode import Fault, Job, Limits
 from cef_env.agents.journal import Journal, Key, json_lines
 from cef_env.agents.player import Player
 from cef_env.agents.trajectories import Row, read_rows, row_of
+from cef_env.envs.repair import RepairEnv, failing
 from cef_env.errors import InstrumentError, UserError
 from cef_env.files import exclusive, read_json, write_atomic, write_json
 from cef_env.problems import ProblemSet, load, parse_coverage
@@ -66,7 +67,7 @@ class Summary:
     faults: int
     """Episodes that the instrument failed: in none of the numbers above."""
     dropped: int
-    """Problems without a test under the coverage."""
+    """Problems without a test under the coverage, or with no failed program to repair."""
 
 
 def record(settings: Settings, limits: Limits, out: Path, progress: Progress = lambda *_: None) -> Summary:
@@ -74,11 +75,17 @@ def record(settings: Settings, limits: Limits, out: Path, progress: Progress = l
 
     Raises `UserError` when the folder holds something else, or another process is at work there.
     """
-    find_spec(settings.env)
+    env_class(settings.env)
     problems = load(settings.problems)
     coverage = parse_coverage(settings.coverage)
     ids = [id_ for id_ in problems.ids if coverage is None or problems.smallest_level(id_) <= coverage]
+    if issubclass(env_class(settings.env), RepairEnv):
+        ids = [id_ for id_ in ids if failing(problems.get(id_))]
     dropped = len(problems) - len(ids)
+    if not ids:
+        raise UserError(
+            f"problems={settings.problems!r}: none of its problems can be played in {settings.env}"
+        )
     ids = ids[: settings.limit]
     make = partial(make_env, settings.env, problems, settings.coverage, settings.env_options)
     make().close()  # mistakes in what was asked for show before anything is written

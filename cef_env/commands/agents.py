@@ -83,4 +83,4 @@ def _show(summary: "Summary") -> None:
         highlight=False,
     )
     if summary.dropped:
-        errors.print(f"left out: {summary.dropped} problems without a test under the coverage")
+        errors.print(f"left out: {summary.dropped} problems that this setting cannot ask at this coverage")

@@ -304,3 +304,17 @@ def test_files_that_hold_no_trajectories_are_named(tmp_path: Path) -> None:
             list(read_rows(path))
     path.write_text('{"messages": []}\n{"half')
     assert len(list(read_rows(path))) == 1
+
+
+def test_a_repair_rollout_leaves_out_what_nothing_has_failed(tmp_path: Path) -> None:
+    base = {"title": "t", "statement": "Print the double.", "tests": [{"input": "1\n", "output": "2\n"}]}
+    wrong = {"kind": "bug", "program": "print(1)", "expected": ["correctness_failure"]}
+    right = {"kind": "efficient", "program": "print(2)", "expected": ["correct"]}
+    problems = [
+        base | {"id": "a", "submissions": [wrong, right]},
+        base | {"id": "b", "statement": "Double it.", "submissions": [right]},
+    ]
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps(problem) + "\n" for problem in problems))
+    settings = Settings("cef/Repair-v0", "scripted:efficient", f"jsonl:{tmp_path / 'p.jsonl'}")
+    summary = record(settings, Limits(), tmp_path / "out")
+    assert (summary.outcomes, summary.dropped) == ({"correct": 1}, 1)
