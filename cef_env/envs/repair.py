@@ -189,7 +189,7 @@ class RepairEnv(ReasoningEnv):
 
 
 def failing(problem: Problem) -> list[Submission]:
-    """The submissions of a problem that are labelled as failing, in the language of this setting's answers."""
+    """The submissions of a problem that are labelled as failing, in the language of answers."""
     return [
         s
         for s in problem.submissions

@@ -2,8 +2,8 @@
 
     python tests/bench/bench_agentic_episodes.py [--episodes 1000] [--concurrency 4]
 
-A scripted agent writes a program in the terminal, tries it on the samples and hands it in. Environments are made
-by `rollout`, used again and closed. Exits with 1 when processes, pseudo-terminals, descriptors, threads or
+A scripted agent writes a program in the terminal, tries it on the samples and hands it in. Environments are
+made by `rollout`, used again and closed. Exits with 1 when processes, pseudo-terminals, descriptors, threads or
 temporary folders are left, or when an episode is missing.
 """
 
@@ -75,7 +75,8 @@ def main(episodes: int, concurrency: int) -> int:
             play(first, min(block, episodes - first))
             done, took = min(first + block, episodes), time.monotonic() - started
             print(
-                f"{done:6} episodes in {took:6.1f} s ({took / done:.3f} s each), resident {resident_mib():.1f} MiB",
+                f"{done:6} episodes in {took:6.1f} s ({took / done:.3f} s each), "
+                f"resident {resident_mib():.1f} MiB",
                 flush=True,
             )
         after = state()
