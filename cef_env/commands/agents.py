@@ -77,10 +77,9 @@ def _show(summary: "Summary") -> None:
         column.justify = "right"
     for outcome, count in summary.outcomes.items():
         table.add_row(f"[{OUTCOMES[outcome]}]{outcome}[/]", f"{count:,}", f"{count / total:.1%}")
-    console.print(table)
-    console.print(
-        f"{total:,} episodes: mean reward {summary.reward:.3f}, {summary.turns:.1f} messages each",
-        highlight=False,
-    )
+    if total:
+        console.print(table)
+    numbers = f": mean reward {summary.reward:.3f}, {summary.turns:.1f} messages each" if total else ""
+    console.print(f"{total:,} episodes{numbers}", highlight=False)
     if summary.dropped:
         errors.print(f"left out: {summary.dropped} problems that this setting cannot ask at this coverage")

@@ -19,6 +19,7 @@ from rich.console import Console
 from cef_env.agents.debugger import write_file
 from cef_env.commands.console import plain
 from cef_env.envs import AgenticEnv, ToolUseEnv
+from cef_env.envs.agentic import working_folder
 from cef_env.envs.base import CodingEnv
 from cef_env.envs.prompts import question
 from cef_env.envs.text import extract_program, fenced
@@ -47,6 +48,8 @@ class Person:
     """
 
     def __init__(self, env: CodingEnv, console: Console) -> None:
+        problem = env.problem
+        assert problem is not None
         self._console = console
         self._env = env
         self._tty = sys.stdin.isatty()
@@ -60,14 +63,21 @@ class Person:
         """By name: argument, meaning, and what it does (the message to send, or None)."""
         if isinstance(env, AgenticEnv):
             self._prompt, self._rest = "$ ", self._shell
-            self._intro = "Type commands for the sandboxed shell, and hand a file of it in with `submit`."
+            self._intro = (
+                "Type commands for the sandboxed shell, and hand a file of it in with `submit`.\n"
+                f"It starts with {', '.join(working_folder(problem))}. A command has "
+                f"{env.command_time_s:g} s; you have {env.max_turns} messages."
+            )
             self._commands |= {
                 "submit": ("PATH", "hand in a file of the sandbox", self._submit),
                 "put": ("FILE", "copy a file of yours into the sandbox; costs a message", self._put),
             }
         elif isinstance(env, ToolUseEnv):
             self._prompt, self._rest = "python> ", self._run_typed
-            self._intro = "Type Python code to run it in the sandbox; a line with a single . ends it."
+            self._intro = (
+                "Type Python code to run it in the sandbox; a line with a single . ends it.\n"
+                f"You have {env.max_turns} messages, the answer included."
+            )
             self._commands |= {
                 "run": ("FILE", "run the code of a file", lambda path: self._from_file(path, self._run)),
                 "answer": ("[FILE]", "answer with a program: of a file, or typed", self._answer),

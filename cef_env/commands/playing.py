@@ -1,6 +1,7 @@
 """`cef play`: a person plays an episode of any setting in the terminal."""
 
 import contextlib
+import io
 import sys
 import time
 from typing import Annotated, Any
@@ -29,7 +30,8 @@ def play(
     if seed is not None and seed < 0:
         raise UserError(f"--seed {seed}: use 0 or more")
     for stream in (sys.stdin, sys.stdout):
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     env = make_env(env_id, load(problems), coverage, parse_options(env_option))
     try:
         stopped = _episode(env_id, env, seed, problem)

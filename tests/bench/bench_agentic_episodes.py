@@ -3,8 +3,8 @@
     python tests/bench/bench_agentic_episodes.py [--episodes 1000] [--concurrency 4]
 
 A scripted agent writes a program in the terminal, tries it on the samples and hands it in. Environments are
-made by `rollout`, used again and closed. Exits with 1 when processes, pseudo-terminals, descriptors, threads or
-temporary folders are left, or when an episode is missing.
+made by `rollout`, used again and closed. Exits with 1 when processes, pseudo-terminals, descriptors, threads
+or temporary folders are left, or when an episode is missing.
 """
 
 import argparse
