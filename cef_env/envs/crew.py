@@ -94,18 +94,24 @@ class Crew:
 
     def close(self, wait: bool = True) -> None:
         """End the threads after all work; without `wait`, drop what has not begun, leave the rest behind."""
-        for call in set() if wait else set(self._running):
-            self._leave_behind(call)
+        if not wait:
+            self._drop()
+            for call in set(self._running):
+                self._leave_behind(call)
         with self._lock:
             threads, self._threads = self._threads, set()
-        while not wait and not self._queue.empty():
-            with contextlib.suppress(queue.Empty):
-                if (dropped := self._queue.get_nowait()) is not None:
-                    dropped.future.cancel()
         for _ in threads:
             self._queue.put(None)
         for thread in threads if wait else ():
             thread.join()
+
+    def _drop(self) -> None:
+        """Cancel what no thread has begun."""
+        with contextlib.suppress(queue.Empty):
+            while (call := self._queue.get_nowait()) is not None:
+                call.future.cancel()
+                with self._lock:
+                    self._unfinished -= 1
 
     def _grow(self) -> None:
         with self._lock:
