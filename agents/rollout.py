@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import gymnasium as gym
 
-from cef_env.agents.base import Agent, BatchAgent, Message, Reply, Trajectory
+from cef_env.agents.base import Agent, BatchAgent, Message, Reply, Trajectory, plain
 from cef_env.judge import Outcome
 
 
@@ -27,7 +27,7 @@ class _Episode:
 
     def step(self, reply: Reply) -> None:
         self.replies.append(reply)
-        self.messages.append({"role": "assistant", "content": str(reply.text)})
+        self.messages.append(reply.message())
         observation, reward, terminated, truncated, self.info = self.env.step(reply.text)
         self.reward += float(reward)
         self.done = terminated or truncated
@@ -37,7 +37,7 @@ class _Episode:
     def trajectory(self) -> Trajectory:
         return Trajectory(
             problem_id=str(self.info["problem_id"]),
-            messages=tuple(self.messages),
+            messages=tuple(plain(self.messages)),
             reward=self.reward,
             outcome=Outcome(str(self.info["outcome"])),
             info=self.info,
