@@ -189,8 +189,8 @@ class TerminalAgent:
             run.answer(last if response is None else response[1])
         elif not messages[-2]["content"].startswith((GAVE_UP, _SUBMITTED)):
             raise UserError(
-                f"the run of this conversation is over: it waited {self._idle_s:g} s for its next message, or "
-                "it is not of this agent; begin the episode again"
+                f"the run of this conversation is over: it waited {self._idle_s:g} s for its next message "
+                "or is not of this agent; begin the episode again"
             )
         return run, None if response is None else int(response[2])
 
