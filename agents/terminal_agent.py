@@ -34,6 +34,7 @@ it handed in was refused. The episode then runs out of turns."""
 
 _RESPONSE = re.compile(r"<tool_response>\n(.*)\n</tool_response>\nMessages left: (\d+)\n", re.DOTALL)
 _SUBMITTED = call_text("submit", "path", "").partition('""')[0]
+_SHOWN = re.compile(r"(?:(.*)\n)?\[exit status (\d+)\]", re.DOTALL)
 _FIRST = re.compile(r"You have (\d+) messages")
 
 
@@ -52,20 +53,35 @@ class _Failed:
     error: BaseException
 
 
+class Output(str):
+    """What a command printed, as the environment shows it: without white space at its end, and long output
+    with a gap. A command that was stopped, or that ended the shell, has a line that says so."""
+
+    exit_status: int | None = None
+    """None for a command that was stopped or ended the shell."""
+
+    @classmethod
+    def of(cls, shown: str) -> "Output":
+        """From the response to a `bash` call, whose last line is the exit status."""
+        match = _SHOWN.fullmatch(shown)
+        if match is None:
+            return cls(shown)
+        output = cls(match[1] or "")
+        output.exit_status = int(match[2])
+        return output
+
+
 class TerminalHandle:
     """What the function works with."""
 
     def __init__(self, run: "_Run") -> None:
         self._run = run
 
-    def run(self, command: str) -> str:
-        """What the environment shows of a command: its output, and its exit status if that is not 0.
-
-        One command is one message of the episode.
-        """
+    def run(self, command: str) -> Output:
+        """What a command printed, a str, and its `exit_status`. It is one message of the episode."""
         if not isinstance(command, str):
             raise TypeError(f"a command is a str, not {type(command).__name__}")
-        return self._run.ask(command)
+        return Output.of(self._run.ask(command))
 
     def submit(self, path: str) -> NoReturn:
         """Hand in the file at `path` and end the function; the same as returning the path."""
