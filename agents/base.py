@@ -6,7 +6,7 @@ An agent is any object with `act(messages) -> str`. Does not run episodes: see `
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NotRequired, Protocol, TypedDict, runtime_checkable
+from typing import Any, Protocol, TypedDict, runtime_checkable
 
 from cef_env.errors import InstrumentError
 from cef_env.judge import Outcome
@@ -17,9 +17,16 @@ class Message(TypedDict):
 
     role: str
     content: str
-    reply: NotRequired["Reply"]
-    """Of an assistant message: what it was sampled as (`Reply.message`). An agent that samples tokens goes
-    on from the very ids that it sampled; without it, or where `content` was changed, it encodes the text."""
+
+
+class Said(str):
+    """The content of an assistant message that knows the reply it is (`Reply.message`).
+
+    An agent that samples tokens goes on from the very ids that it sampled; it encodes the text of any other
+    string. In all else an ordinary string, in JSON too.
+    """
+
+    reply: "Reply"
 
 
 @runtime_checkable
@@ -54,12 +61,14 @@ class Reply:
 
     def message(self) -> Message:
         """The assistant message to append to the conversation."""
-        return {"role": "assistant", "content": str(self.text), "reply": self}
+        content = Said(self.text)
+        content.reply = self
+        return {"role": "assistant", "content": content}
 
 
 def plain(messages: Sequence[Message]) -> list[Message]:
-    """The messages with roles and contents only."""
-    return [{"role": message["role"], "content": message["content"]} for message in messages]
+    """The messages without what `Said` knows."""
+    return [{"role": message["role"], "content": str(message["content"])} for message in messages]
 
 
 def derived_seed(seed: int, index: int) -> int:

@@ -1,6 +1,6 @@
 """From a conversation to token ids and from sampled ids to a reply, the same for every local sampler.
 
-Token in, token out: where a message tells the ids that it was sampled as (`Message.reply`), the model is fed
+Token in, token out: where a message knows the ids that it was sampled as (`base.Said`), the model is fed
 these ids, and only what was said to it since is encoded. Encoding the answer's text again would often give
 other ids than the model sampled, and then log-probs and gradients of another text. Samples nothing itself.
 """
@@ -9,12 +9,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cef_env.agents.base import Message, Reply, plain
+from cef_env.agents.base import Message, Reply, Said, plain
 from cef_env.envs.text import CutText
 from cef_env.envs.tools import CLOSE, OPEN
 from cef_env.errors import UserError
 
-_SAID = "what-was-said"
+_ANSWER = "what-was-said"
 
 
 def require_template(tokenizer: Any) -> None:
@@ -28,9 +28,9 @@ def require_template(tokenizer: Any) -> None:
 def prompt_ids(tokenizer: Any, messages: Sequence[Message]) -> tuple[int, ...]:
     """What to feed the model so that it answers `messages`."""
     for index in range(len(messages) - 1, -1, -1):
-        reply = messages[index].get("reply")
-        if reply is not None and reply.token_ids and reply.text == messages[index]["content"]:
-            return _continued(tokenizer, reply, messages[index + 1 :])
+        content = messages[index]["content"]
+        if isinstance(content, Said) and content.reply.token_ids:
+            return _continued(tokenizer, content.reply, messages[index + 1 :])
     return _encode(tokenizer, _render(tokenizer, plain(messages)))
 
 
@@ -38,13 +38,13 @@ def _continued(tokenizer: Any, reply: Reply, since: Sequence[Message]) -> tuple[
     """The ids of a reply and of what was said since, as the chat template joins them."""
     conversation: list[Message] = [
         {"role": "user", "content": "-"},
-        {"role": "assistant", "content": _SAID},
+        {"role": "assistant", "content": _ANSWER},
         *plain(since),
     ]
     text = _render(tokenizer, conversation)
-    if _SAID not in text:
+    if _ANSWER not in text:
         raise UserError("the tokenizer's chat template leaves out an answer; use another template")
-    suffix = text.partition(_SAID)[2]  # the end of the answer, then the new messages
+    suffix = text.partition(_ANSWER)[2]  # the end of the answer, then the new messages
     end = tokenizer.eos_token
     if reply.token_ids[-1] == tokenizer.eos_token_id and suffix.startswith(end):
         suffix = suffix[len(end) :]
