@@ -48,6 +48,10 @@ class VLLMAgent:
             raise UserError(f'vllm:{path}: {error}; pip install "cef-env[vllm]"') from error
         from cef_env.agents.transformers_agent import require_checkpoint
 
+        try:
+            vllm.SamplingParams(temperature=temperature, max_tokens=max_new_tokens)
+        except ValueError as error:
+            raise UserError(f"vllm:{path}: {_line(error)}") from error
         arguments = {"enable_prefix_caching": True, "logprobs_mode": "processed_logprobs", **engine}
         try:
             self.llm = vllm.LLM(model=str(require_checkpoint(path)), **arguments)

@@ -21,7 +21,7 @@ from tests.vllm.conftest import ANSWER, CALL, ENGINE
 if find_spec("vllm") is None:
     pytest.skip("vLLM is not installed here; run make test-vllm", allow_module_level=True)
 
-TEMPERATURE = 4.0  # so that the model says what nobody would tokenize as it does
+TEMPERATURE = 2.0  # so that the model says what nobody would tokenize as it does
 
 
 def user(content: str) -> list[Message]:
@@ -164,5 +164,7 @@ def test_the_server_cuts_refuses_and_repeats(server: str, double: ProblemSet) ->
 def test_what_the_engine_does_not_take_is_a_user_error(checkpoint: Path, double: ProblemSet) -> None:
     with pytest.raises(UserError, match="the engine did not start"):
         make_agent(f"vllm:{checkpoint}", double, no_such_argument=1)
+    with pytest.raises(UserError, match=r"temperature must be in \[0, 2\]"):
+        make_agent(f"vllm:{checkpoint}", double, temperature=3.0)
     with pytest.raises(UserError, match=r"no config\.json"):
         make_agent("vllm:/nowhere", double)
