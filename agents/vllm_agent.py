@@ -50,7 +50,7 @@ class VLLMAgent:
 
         try:
             vllm.SamplingParams(temperature=temperature, max_tokens=max_new_tokens)
-        except ValueError as error:
+        except Exception as error:
             raise UserError(f"vllm:{path}: {_line(error)}") from error
         arguments = {"enable_prefix_caching": True, "logprobs_mode": "processed_logprobs", **engine}
         try:
