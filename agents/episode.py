@@ -8,7 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from cef_env.agents.base import Message, Reply, Trajectory
+from cef_env.agents.base import Message, Reply, Trajectory, plain
 from cef_env.envs.turns import positive
 from cef_env.errors import InstrumentError, UserError
 from cef_env.judge import Outcome
@@ -84,12 +84,12 @@ class Episode:
 
     def say(self, reply: Reply) -> None:
         self.replies.append(reply)
-        self.messages.append({"role": "assistant", "content": str(reply.text)})
+        self.messages.append(reply.message())
 
     def trajectory(self) -> Trajectory:
         return Trajectory(
             problem_id=str(self.info["problem_id"]),
-            messages=tuple(self.messages),
+            messages=tuple(plain(self.messages)),
             reward=self.reward,
             outcome=Outcome(str(self.info["outcome"])),
             info=self.info,
