@@ -57,10 +57,9 @@ def reproduce(config: Config, out: Path, reporter: Reporter) -> Path:
 
     Raises `UserError` when `out` belongs to another config or another process is working on it.
     """
-    import torch
+    from cef_env.training.hardware import make_repeatable
 
-    torch.set_num_threads(1)  # the judge needs the other cores, and tiny matrices gain nothing
-    torch.use_deterministic_algorithms(True)
+    make_repeatable()
     resolve("auto")  # without a sandbox this raises, before anything is written
     claim_directory(config, out)
     with exclusive(out / "lock", f"run directory {str(out)!r}"):
@@ -132,7 +131,7 @@ def sft_stage(run: Run, folder: Path) -> None:
     from cef_env.training.sft import train_sft
 
     with run.reporter.bar("sft", run.config.sft.steps) as progress:
-        train_sft(run.config, folder, progress)
+        train_sft(run.config, folder, progress, run.judge)
 
 
 def rl_stage(name: str) -> Callable[[Run, Path], None]:
@@ -159,9 +158,11 @@ def evaluation_problems(config: Config) -> dict[str, ProblemSet]:
 def sweep_stage(run: Run, folder: Path) -> None:
     from cef_env.agents.transformers_agent import TransformersAgent, load_model
     from cef_env.eval.sampling import sweep
+    from cef_env.training.hardware import Hardware
 
     config = run.config
     model, tokenizer = load_model(run.warm_start)
+    model.to(Hardware.choose("float32").device)
     problems = evaluation_problems(config)
     total = len(config.sweep.alphas) * config.sweep.samples * sum(map(len, problems.values()))
     with run.reporter.bar("sweep", total) as progress:

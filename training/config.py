@@ -9,9 +9,6 @@ from typing import Annotated, Literal, Self
 
 import yaml
 from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
     Field,
     FiniteFloat,
     NonNegativeInt,
@@ -22,20 +19,11 @@ from pydantic import (
 )
 
 from cef_env.errors import UserError
-from cef_env.problems import parse_coverage
-
-CoverageField = Annotated[int | None, BeforeValidator(parse_coverage)]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+from cef_env.training.fields import PositiveRate, ProperShare, Rate, Strict
+from cef_env.training.rl_config import CoverageField, RLConfig
 
 
-PositiveRate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
-
-class ModelConfig(_Strict):
+class ModelConfig(Strict):
     """A decoder of the Qwen2 architecture, built from nothing."""
 
     hidden_size: PositiveInt = 128
@@ -60,7 +48,7 @@ class ModelConfig(_Strict):
         return self
 
 
-class TokenizerConfig(_Strict):
+class TokenizerConfig(Strict):
     """A Qwen2 tokenizer trained on the spot, with one token for every frequent line."""
 
     vocab_size: Annotated[int, Field(ge=259)] = 384
@@ -71,7 +59,7 @@ class TokenizerConfig(_Strict):
     """How many problems its training text is drawn from."""
 
 
-class MixtureConfig(_Strict):
+class MixtureConfig(Strict):
     """Which program answers a problem in the warm start's data; the shares sum to 1."""
 
     brute_force: Rate = 0.45
@@ -94,8 +82,11 @@ class MixtureConfig(_Strict):
 SUBTLE = MixtureConfig(brute_force=0.45, efficient=0.06, brute_force_bug=0.10, efficient_bug=0.39)
 """Where the efficient program is long or subtle, this policy gets it wrong six times out of seven."""
 
+REPAIR = MixtureConfig(brute_force=0.20, efficient=0.25, brute_force_bug=0.10, efficient_bug=0.45)
+"""Shown a failure, this policy tries the efficient program more often, and mostly gets it wrong."""
 
-class SFTConfig(_Strict):
+
+class SFTConfig(Strict):
     """The warm start: supervised next-token training on programs of the train split."""
 
     steps: PositiveInt = 420
@@ -114,40 +105,26 @@ class SFTConfig(_Strict):
     """What the answers are, for families whose efficient program is short."""
     mixture_subtle: MixtureConfig = SUBTLE
     """What the answers are, for families whose efficient program is long or subtle (the `hard` ones)."""
+    micro_batch_size: PositiveInt | None = None
+    """Programs per forward pass; the gradients of a step are accumulated. null: all at once."""
+    repair_share: ProperShare = 0.0
+    """Share of the examples that show a failed program and how it failed, as `cef/Repair-v0` does."""
+    repair_pool: PositiveInt = 300
+    """How many failures are judged for these examples, half at each coverage."""
+    mixture_repair: MixtureConfig = REPAIR
+    """What the answers to failures are."""
     save_every: PositiveInt = 50
     """Steps between resumable checkpoints."""
 
 
-class RLConfig(_Strict):
-    """GRPO against `cef/Reasoning-v0`, once for each coverage."""
-
-    steps: PositiveInt = 24
-    """Optimiser steps; each draws new problems."""
-    problems_per_step: PositiveInt = 12
-    """Groups per step."""
-    group_size: Annotated[int, Field(ge=2)] = 8
-    """Answers per problem; advantages are normalised within the group."""
-    learning_rate: PositiveRate = 1e-4
-    """AdamW's constant learning rate."""
-    clip_norm: PositiveRate = 1.0
-    """Gradients are clipped to this L2 norm."""
-    kl_coef: Rate = 0.0
-    """Weight of the k3 estimate of KL(policy || warm start); 0 turns it off."""
-    temperature: PositiveRate = 1.0
-    """Sampling temperature of rollouts."""
-    save_every: PositiveInt = 4
-    """Steps between resumable checkpoints."""
-
-
-class SweepConfig(_Strict):
+class SweepConfig(Strict):
     """Evaluation of the merged checkpoints."""
 
     alphas: tuple[FiniteFloat, ...] = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
     """theta(alpha) = alpha * high + (1 - alpha) * low."""
-    problems: Annotated[dict[Literal["train", "easy", "hard"], PositiveInt], Field(min_length=1)] = {
-        "hard": 96,
-        "easy": 96,
-    }
+    problems: dict[Literal["train", "easy", "hard"], PositiveInt] = Field(
+        default={"hard": 96, "easy": 96}, min_length=1
+    )
     """How many problems of each split."""
     samples: PositiveInt = 24
     """Answers per problem and alpha."""
@@ -164,7 +141,7 @@ class SweepConfig(_Strict):
         return tuple(sorted(value))
 
 
-class Config(_Strict):
+class Config(Strict):
     """One reproduction: warm start, one RL run per coverage, sweep over alpha, report."""
 
     preset: str
@@ -173,8 +150,11 @@ class Config(_Strict):
     """Every random choice derives from it."""
     max_new_tokens: PositiveInt = 128
     """Token budget of one answer, in training and evaluation."""
-    coverages: dict[Literal["low", "high"], CoverageField] = {"low": 2, "high": None}
+    coverages: dict[Literal["low", "high"], CoverageField] = Field(default={"low": 2, "high": None})
     """Coverage k of the two RL runs; inf for all tests."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Arithmetic of training: auto is bfloat16 autocast on a GPU that has it, else float32. Weights and the
+    sweep are float32."""
     model: ModelConfig = ModelConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
     sft: SFTConfig = SFTConfig()
@@ -190,6 +170,14 @@ class Config(_Strict):
         if low is None or (high is not None and low >= high):
             raise ValueError(f"coverage low ({low}) must be smaller than high ({high})")
         return value
+
+    @model_validator(mode="after")
+    def _reward_is_known(self) -> Self:
+        reward = self.rl.reward
+        for name, coverage in self.coverages.items():
+            if reward.levels is not None and not reward.within(coverage)[0]:
+                raise ValueError(f"rl.reward.levels: none is within coverage {name} ({coverage})")
+        return self
 
 
 def presets() -> list[str]:
@@ -226,4 +214,5 @@ def load_config(name_or_path: str, seed: int | None = None) -> Config:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise UserError(f"config {name_or_path!r}, key {field}: {first['msg']}") from error
+        key = f", key {field}" if field else ""
+        raise UserError(f"config {name_or_path!r}{key}: {first['msg']}") from error

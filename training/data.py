@@ -1,22 +1,36 @@
 """Conversations for the warm start, and tensors for both kinds of training.
 
-Does not build tests: the warm start only reads statements and programs.
+Does not build or run tests: failures that are shown were judged before (`failures.py`).
 """
 
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from cef_env.envs.text import fenced, statement_text
 from cef_env.problems.builtin import Composition, draw
-from cef_env.training.config import SFTConfig
+from cef_env.problems.builtin import composition as composition_of
+from cef_env.training.config import MixtureConfig, SFTConfig
 
 
-def draw_answer(composition: Composition, sft: SFTConfig, rng: random.Random) -> str:
-    """One program for the problem, by the shares of the mixture for its family."""
-    mixture = sft.mixture_subtle if composition.family_data.subtle else sft.mixture
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A failure as `cef/Repair-v0` shows it (`failures.py` makes them)."""
+
+    problem_id: str
+    prompt: str
+
+
+def mixture_for(composition: Composition, sft: SFTConfig) -> MixtureConfig:
+    """What the answers to this problem are, by its family."""
+    return sft.mixture_subtle if composition.family_data.subtle else sft.mixture
+
+
+def draw_answer(composition: Composition, mixture: MixtureConfig, rng: random.Random) -> str:
+    """One program for the problem, by the shares of the mixture."""
     kinds = list(type(mixture).model_fields)
     kind = rng.choices(kinds, weights=[getattr(mixture, kind) for kind in kinds])[0]
     if kind == "brute_force":
@@ -34,15 +48,25 @@ def prompt_text(composition: Composition) -> str:
 
 
 def supervised_batch(
-    tokenizer: Any, sft: SFTConfig, size: int, rng: random.Random
+    tokenizer: Any, sft: SFTConfig, size: int, rng: random.Random, pool: Sequence[Shown] = ()
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(ids, mask) of `size` conversations of the train split; mask is 1 on the answer and its end token."""
+    """(ids, mask) of `size` conversations of the train split; mask is 1 on the answer and its end token.
+
+    With a pool, `sft.repair_share` of them show a failure from it.
+    """
     prompts, answers = [], []
     for _ in range(size):
-        composition = draw("train", rng)
-        messages = [{"role": "user", "content": prompt_text(composition)}]
+        if pool and rng.random() < sft.repair_share:
+            shown = rng.choice(pool)
+            text = shown.prompt
+            answer = draw_answer(composition_of(shown.problem_id), sft.mixture_repair, rng)
+        else:
+            composition = draw("train", rng)
+            text = prompt_text(composition)
+            answer = draw_answer(composition, mixture_for(composition, sft), rng)
+        messages = [{"role": "user", "content": text}]
         prompts.append(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
-        answers.append(fenced(draw_answer(composition, sft, rng)) + tokenizer.eos_token)
+        answers.append(fenced(answer) + tokenizer.eos_token)
     encode = lambda texts: tokenizer(texts, add_special_tokens=False)["input_ids"]  # noqa: E731
     return pad_batch(encode(prompts), encode(answers), tokenizer.pad_token_id)
 

@@ -7,6 +7,7 @@ Qwen2.5 loads it. Does not train the model: see `sft.py` and `grpo.py`.
 import json
 import random
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from cef_env.envs.text import fenced
 from cef_env.files import folder_atomic
 from cef_env.problems.builtin import draw
 from cef_env.training.config import ModelConfig, SFTConfig, TokenizerConfig
-from cef_env.training.data import draw_answer, prompt_text
+from cef_env.training.data import draw_answer, mixture_for, prompt_text
 
 END = "<|im_end|>"
 START = "<|im_start|>"
@@ -32,19 +33,26 @@ CHAT_TEMPLATE = (
 )
 
 
-def train_tokenizer(config: TokenizerConfig, sft: SFTConfig, seed: int) -> Qwen2Tokenizer:
+def train_tokenizer(
+    config: TokenizerConfig, sft: SFTConfig, seed: int, shown: Sequence[str] = ()
+) -> Qwen2Tokenizer:
     """A Qwen2 tokenizer in which every frequent line of problems and programs is one token.
 
     The rest is byte-level BPE with Qwen2's own splitting, so any text can be written. A program is then
     about as many tokens as it has lines (10 to 30), which is what makes the miniature fast. Lines are added
     tokens rather than merges, because `AutoTokenizer` gives every qwen2 model Qwen2's pre-tokenizer,
-    whatever tokenizer.json says; added tokens are matched before it.
+    whatever tokenizer.json says; added tokens are matched before it. `shown`: prompts that hold failures,
+    which are read, too.
     """
     rng = random.Random(seed)
     texts: list[str] = []
     for _ in range(config.problems):
         composition = draw("train", rng)
-        texts += [prompt_text(composition), fenced(draw_answer(composition, sft, rng))]
+        texts += [
+            prompt_text(composition),
+            fenced(draw_answer(composition, mixture_for(composition, sft), rng)),
+        ]
+    texts += shown
     trainer = trainers.BpeTrainer(
         vocab_size=config.vocab_size,
         special_tokens=[PAD, START, END],

@@ -24,26 +24,32 @@ class TrainState:
 
     def __init__(self, folder: Path, model: Any, optimizer: Any) -> None:
         self._path = folder / "state.pt"
-        self._log_path = folder / "log.jsonl"
+        self._folder = folder
         self._model = model
         self._optimizer = optimizer
         self._rows: list[dict[str, Any]] = []
+        self._seconds: list[dict[str, Any]] = []
         self.step = 0
         if self._path.exists():
             try:
-                saved = torch.load(self._path, weights_only=True)
+                saved = torch.load(self._path, map_location="cpu", weights_only=True)
                 model.load_state_dict(saved["model"])
                 optimizer.load_state_dict(saved["optimizer"])
+                self.step = saved["step"]
+                self._rows, self._seconds = json.loads(saved["log"]), json.loads(saved["seconds"])
             except (RuntimeError, KeyError, ValueError, EOFError, UnpicklingError) as error:
                 raise UserError(
                     f"{self._path} does not load; delete it to train again from the start"
                 ) from error
-            self.step = saved["step"]
-            self._rows = json.loads(saved["log"])
 
-    def log(self, row: dict[str, Any]) -> None:
-        """Keeps one row of numbers; written with the next `save`."""
+    def log(self, row: dict[str, Any], seconds: dict[str, Any] | None = None) -> None:
+        """Keeps one row of numbers, and how long what took; written with the next `save`.
+
+        Times are kept apart: they are measurements, and a resumed run repeats all else exactly.
+        """
         self._rows.append(row)
+        if seconds is not None:
+            self._seconds.append(seconds)
 
     def save(self, step: int) -> None:
         """Everything needed to continue with `step`."""
@@ -54,14 +60,19 @@ class TrainState:
                 "optimizer": self._optimizer.state_dict(),
                 "step": step,
                 "log": json.dumps(self._rows),
+                "seconds": json.dumps(self._seconds),
             },
             buffer,
         )
         write_atomic(self._path, buffer.getvalue())
+        self.write_log()
 
     def write_log(self) -> None:
-        """Writes every row to `folder/log.jsonl`."""
-        write_atomic(self._log_path, "".join(json.dumps(row) + "\n" for row in self._rows))
+        """Writes every row to `folder/log.jsonl`, and times, if there are any, to `folder/seconds.jsonl`."""
+        for name, rows in (("log", self._rows), ("seconds", self._seconds)):
+            if rows:
+                text = "".join(json.dumps(row) + "\n" for row in rows)
+                write_atomic(self._folder / f"{name}.jsonl", text)
 
     def discard(self) -> None:
         """Drops the state of a run whose final checkpoint is written."""

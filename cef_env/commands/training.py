@@ -25,10 +25,12 @@ def reproduce(preset: Preset = "laptop", out: Out = Path("runs/demo"), seed: See
 def train_sft(out: Out, preset: Preset = "laptop", seed: Seed = None) -> None:
     """The warm start of a preset alone."""
     from cef_env.training import load_config
+    from cef_env.training.hardware import make_repeatable
     from cef_env.training.sft import train_sft as work
     from cef_env.ui import Reporter
 
     config = load_config(preset, seed)
+    make_repeatable()
     with Reporter(errors).bar("sft", config.sft.steps) as progress:
         path = work(config, out, progress)
     console.print(escape(str(path)), soft_wrap=True)
@@ -41,6 +43,7 @@ def train_rl(
     coverage: Annotated[str, typer.Option(help="k, or inf for all tests.")],
     preset: Preset = "laptop",
     seed: Seed = None,
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Also write OUT/tensorboard.")] = False,
 ) -> None:
     """One RL run at one coverage."""
     from cef_env.agents.transformers_agent import require_checkpoint
@@ -48,14 +51,16 @@ def train_rl(
     from cef_env.problems import parse_coverage
     from cef_env.training import load_config
     from cef_env.training.grpo import train_rl as work
+    from cef_env.training.hardware import make_repeatable
     from cef_env.ui import Reporter
 
     config = load_config(preset, seed)
     require_checkpoint(warm_start)
+    make_repeatable()
     out.mkdir(parents=True, exist_ok=True)
     with (
         Judge(cache=out / "judge.sqlite") as instrument,
         Reporter(errors).bar("rl", config.rl.steps) as progress,
     ):
-        path = work(config, parse_coverage(coverage), warm_start, out, instrument, progress)
+        path = work(config, parse_coverage(coverage), warm_start, out, instrument, progress, tensorboard)
     console.print(escape(str(path)), soft_wrap=True)
