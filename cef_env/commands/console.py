@@ -13,7 +13,10 @@ console = Console()
 errors = Console(stderr=True)
 
 Out = Annotated[Path, typer.Option(help="Directory to write.")]
-Preset = Annotated[str, typer.Option(help="laptop, smoke, or a YAML file.")]
+Preset = Annotated[
+    str,
+    typer.Option(help="laptop, smoke, shaping_discrete, shaping_continuous, repair, gpu, or a YAML file."),
+]
 Sandbox = Annotated[str, typer.Option(help="auto, or the name of an isolation tier.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 EnvOption = Annotated[

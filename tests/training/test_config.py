@@ -9,11 +9,18 @@ from cef_env.training import load_config, presets
 
 
 def test_every_preset_loads_and_asks_for_the_paper_alphas() -> None:
-    assert {"laptop", "smoke"} <= set(presets())
+    assert {"gpu", "laptop", "repair", "shaping_continuous", "shaping_discrete", "smoke"} == set(presets())
     for name in presets():
         config = load_config(name)
         assert config.preset == name
         assert {-1, -0.5, 0, 0.25, 0.5, 0.75, 1, 1.5, 2} <= set(config.sweep.alphas)
+
+
+def test_a_run_keeps_the_levels_of_a_shaped_reward_that_its_coverage_knows() -> None:
+    reward = load_config("shaping_discrete").rl.reward
+    assert reward.within(None) == ([2, 4, None], [1, 1, 1])
+    assert reward.within(4) == ([2, 4], [1, 1])
+    assert reward.within(2) == ([2], [1])
 
 
 def test_the_seed_can_be_replaced() -> None:
@@ -33,6 +40,23 @@ def test_the_seed_can_be_replaced() -> None:
         ("preset: x\nrl: {group_size: 1}\n", "rl.group_size"),
         ("preset: x\nrl: {learning_rate: -1}\n", "rl.learning_rate"),
         ("preset: x\nrl: {temperature: .inf}\n", "rl.temperature"),
+        ("preset: x\nrl: {advantage: gae}\n", "rl.advantage"),
+        ("preset: x\nrl: {clip_low: 1}\n", "rl.clip_low"),
+        ("preset: x\nrl: {minibatches: 97}\n", "rl.minibatches"),
+        ("preset: x\nrl: {repair_share: 1}\n", "rl.repair_share"),
+        ("preset: x\nrl: {repair_share: 0.01}\n", "rl.repair_share"),
+        ("preset: x\nrl: {lora: {rank: 0}}\n", "rl.lora.rank"),
+        ("preset: x\nrl: {lora: {dropout: 0.1}}\n", "rl.lora.dropout"),
+        ("preset: x\nrl: {reward: shaped}\n", "rl.reward.kind"),
+        ("preset: x\nrl: {reward: discrete}\n", "rl.reward"),
+        ("preset: x\nrl: {reward: {kind: discrete, levels: [3, 2]}}\n", "rl.reward.levels"),
+        ("preset: x\nrl: {reward: {kind: discrete, levels: [2, inf], weights: [1]}}\n", "rl.reward"),
+        ("preset: x\nrl: {reward: {kind: discrete, levels: [2], weights: [-1]}}\n", "rl.reward.weights"),
+        ("preset: x\nrl: {reward: {kind: discrete, levels: [3, inf]}}\n", "rl.reward.levels"),
+        ("preset: x\nrl: {reward: {kind: continuous, levels: [2, inf]}}\n", "rl.reward"),
+        ("preset: x\nrl: {reward: {kind: coverage, levels: [2]}}\n", "rl.reward"),
+        ("preset: x\nsft: {repair_share: 1}\n", "sft.repair_share"),
+        ("preset: x\nprecision: half\n", "precision"),
         ("preset: x\nsweep: {samples: 0}\n", "sweep.samples"),
         ("preset: x\nsweep: {problems: {}}\n", "sweep.problems"),
         ("preset: x\nsweep: {problems: {medium: 3}}\n", "sweep.problems"),

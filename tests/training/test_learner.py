@@ -51,7 +51,9 @@ def test_group_norm_has_mean_zero_and_unit_deviation_in_each_group(rewards: torc
 
 
 @given(rewards_of_groups)
-def test_dr_grpo_is_the_reward_above_the_mean_and_rloo_above_that_of_the_others(rewards: torch.Tensor) -> None:
+def test_dr_grpo_is_the_reward_above_the_mean_and_rloo_above_that_of_the_others(
+    rewards: torch.Tensor,
+) -> None:
     for row, centred, left_out in zip(rewards, dr_grpo(rewards), rloo(rewards), strict=True):
         for i, reward in enumerate(row):
             others = torch.cat([row[:i], row[i + 1 :]])
@@ -117,7 +119,7 @@ def test_accumulated_gradients_are_those_of_the_whole_minibatch(
     found = []
     for size in (None, 2):
         model, _ = load_model(warm_start)
-        batch = trajectories_of(model, GROUP + [0.5, 0.2, 0.9])
+        batch = trajectories_of(model, [*GROUP, 0.5, 0.2, 0.9])
         learner(model, advantage=advantage, micro_batch_size=size, **passes).update(batch, seed=1)
         found.append(weights(model))
     assert torch.allclose(*found, atol=1e-6)

@@ -1,4 +1,4 @@
-"""The batch of a step: what is drawn again, what repair prompts show, what answers earn. The judge is real."""
+"""The batch of a step: what is drawn again, what repairs show, what answers earn. The judge is real."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -138,7 +138,9 @@ def test_a_failure_that_does_not_fit_the_context_is_passed_over_and_counted(
     assert batch.too_long == 3
 
 
-def test_a_step_is_the_same_whatever_was_drawn_before_it(warm_start: Path, judge: Judge, tmp_path: Path) -> None:
+def test_a_step_is_the_same_whatever_was_drawn_before_it(
+    warm_start: Path, judge: Judge, tmp_path: Path
+) -> None:
     config = tiny(rl={"max_redraws": 1, "repair_share": 0.5, "group_size": 4, "steps": 3})
 
     def drawn(steps: Sequence[int], instrument: Judge) -> tuple[Batch, list[str]]:

@@ -14,10 +14,11 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from cef_env.agents.transformers_agent import TransformersAgent, load_model, sample
 from cef_env.envs import CutText
 from cef_env.envs.text import fenced
+from cef_env.errors import UserError
 from cef_env.judge import Judge, Outcome
 from cef_env.problems import builtin
 from cef_env.training.config import TokenizerConfig
-from cef_env.training.data import answer_logprobs, pad_batch, prompt_text, supervised_batch
+from cef_env.training.data import Shown, answer_logprobs, pad_batch, prompt_text, supervised_batch
 from cef_env.training.grpo import train_rl
 from cef_env.training.model import build_model, save_checkpoint, train_tokenizer
 from cef_env.training.sft import train_sft
@@ -164,4 +165,78 @@ def test_a_saved_checkpoint_is_whole_or_absent(tmp_path: Path) -> None:
     model.save_pretrained = lambda *args, **kwargs: (_ for _ in ()).throw(OSError(28, "No space left"))
     with pytest.raises(OSError, match="No space left"):
         save_checkpoint(tmp_path / "model", model, tokenizer)
+    assert not (tmp_path / "model").exists()
+
+
+class Stopped(Exception):  # noqa: N818 - it stands for a kill
+    pass
+
+
+def stop(done: int, total: int, note: str) -> None:
+    if done == 2:
+        raise Stopped
+
+
+def test_a_warm_start_with_failures_reads_them_and_resumes_to_the_same_weights(
+    tmp_path: Path, judge: Judge
+) -> None:
+    config = tiny(sft={"repair_share": 0.5, "repair_pool": 6, "save_every": 1})
+    whole = train_sft(config, tmp_path / "whole", quiet, judge)
+    shown = [json.loads(line) for line in (tmp_path / "whole" / "failures.jsonl").read_text().splitlines()]
+    assert len(shown) == 6
+    assert all("This program failed:" in row["prompt"] for row in shown)
+    tokenizer = AutoTokenizer.from_pretrained(whole)
+    lines = map(tokenizer.decode, tokenizer(shown[0]["prompt"])["input_ids"])
+    assert "This program failed:\n" in lines
+
+    again = tmp_path / "again"
+    again.mkdir()
+    (again / "failures.jsonl").write_bytes((tmp_path / "whole" / "failures.jsonl").read_bytes())
+    with pytest.raises(Stopped):
+        train_sft(config, again, stop, judge)
+    resumed = train_sft(config, again, quiet, judge)
+    assert (resumed / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
+
+
+def test_examples_with_failures_are_the_share_that_is_asked_for() -> None:
+    config = tiny(sft={"repair_share": 0.3})
+    pool = [Shown(builtin.load("train", count=1).ids[0], "SHOWN")]
+    tokenizer = train_tokenizer(config.tokenizer, config.sft, 0)
+    ids, _ = supervised_batch(tokenizer, config.sft, 400, random.Random(0), pool)
+    share = sum("SHOWN" in tokenizer.decode(row) for row in ids) / 400
+    assert share == pytest.approx(0.3, abs=5 * (0.3 * 0.7 / 400) ** 0.5)
+
+
+def test_accumulated_warm_start_gradients_are_those_of_the_whole_batch(tmp_path: Path) -> None:
+    found = []
+    for size in (None, 3):
+        path = train_sft(tiny(sft={"steps": 1, "micro_batch_size": size}), tmp_path / str(size), quiet)
+        found.append(load_model(path)[0].state_dict())
+    for name in found[0]:
+        assert torch.allclose(found[0][name], found[1][name], atol=1e-5)
+
+
+def test_tensorboard_shows_the_rows_once_after_a_resumed_run(
+    warm_start: Path, judge: Judge, tmp_path: Path
+) -> None:
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    config = tiny(rl={"steps": 4, "save_every": 1})
+    with pytest.raises(Stopped):
+        train_rl(config, 2, warm_start, tmp_path, judge, stop, tensorboard=True)
+    train_rl(config, 2, warm_start, tmp_path, judge, quiet, tensorboard=True)
+    events = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    rows = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    shown = events.Scalars("rl/entropy")
+    assert [event.step for event in shown] == [0, 1, 2, 3]
+    assert [event.value for event in shown] == pytest.approx([row["entropy"] for row in rows], rel=1e-5)
+
+
+def test_tensorboard_that_is_not_installed_is_named_before_training(
+    warm_start: Path, judge: Judge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(UserError, match=r"cef-env\[tensorboard\]"):
+        train_rl(tiny(), 2, warm_start, tmp_path, judge, quiet, tensorboard=True)
     assert not (tmp_path / "model").exists()
