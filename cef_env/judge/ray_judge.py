@@ -26,8 +26,8 @@ from cef_env.judge.types import JudgeResult
 from cef_env.problems.types import Coverage, Problem, parse_coverage
 
 NAMESPACE = "cef-judge"
-MOST_LOST = 4
-"""Nodes that one program may take with it before it is given up: it may be what kills them."""
+MOST_LOST = 5
+"""Actors that one program may be lost with before it is given up: it may be what kills them."""
 REFRESH_S = 30.0
 """How often the nodes of the cluster are looked at."""
 WAIT_S = 60.0
@@ -95,6 +95,8 @@ class RayJudge(BaseJudge):
         if not ray.is_initialized():
             raise UserError("the Ray judge needs a Ray cluster: call ray.init() first, or use Judge()")
         self.settings = settings
+        self.lost = 0
+        """How many runs were lost with their node, and done again elsewhere."""
         self._lock = threading.Lock()
         self._nodes: dict[str, _Node] = {}
         self._looked = -REFRESH_S
@@ -147,7 +149,7 @@ class RayJudge(BaseJudge):
                 with self._lock:
                     node.running -= 1
             self._lose(id_, node)
-        raise JudgeError(f"problem {problem.id!r}: {MOST_LOST} judge nodes were lost with it ({reason})")
+        raise JudgeError(f"problem {problem.id!r}: it was lost {MOST_LOST} times, with its node ({reason})")
 
     def close(self) -> None:
         """Forget the nodes and the problems that were sent to them."""
@@ -190,10 +192,12 @@ class RayJudge(BaseJudge):
             time.sleep(0.5)
 
     def _lose(self, id_: str, node: _Node) -> None:
-        """Stop using an actor that failed; its node is looked at again with the next refresh."""
+        """Stop using an actor that failed; the next run looks which nodes are alive."""
         with self._lock:
             if self._nodes.get(id_) is node:
                 del self._nodes[id_]
+            self.lost += 1
+            self._looked = -REFRESH_S
 
     def _look(self) -> None:
         """Take in nodes that are alive and have CPUs, drop those that are gone."""
