@@ -3,11 +3,11 @@
     with RayJudge() as judge:              # within a Ray driver, task or actor
         judge.run(problem, program).outcome
 
-All judges of one Ray job share the actors, so that many rollout engines do not start many pools. A node that
-dies loses no verdict: what it was judging is judged again elsewhere, and a node that joins is used. Tests of a
-problem travel once to each node, through Ray's object store. Needs cef-env and a working isolation tier on
-every node. Does not start Ray, and reserves no CPU of it (training reserves what it needs, and judging takes
-what is left; CPU time, not wall time, decides a time limit).
+All judges of one Ray job share the actors, so that many rollout engines do not start many pools. A node
+that dies loses no verdict: what it was judging is judged again elsewhere, and a node that joins is used.
+Tests of a problem travel once to each node, through Ray's object store. Needs cef-env and a working isolation
+tier on every node. Does not start Ray, and reserves no CPU of it: training reserves what it needs, judging
+takes what is left, and CPU time, not wall time, decides a time limit.
 """
 
 import hashlib
@@ -87,7 +87,7 @@ class RayJudge(BaseJudge):
     program. `close` ends the actors with the Ray job: other judges of the job may be using them.
     """
 
-    def __init__(self, settings: NodeSettings = NodeSettings()) -> None:  # noqa: B008 (frozen)
+    def __init__(self, settings: NodeSettings = NodeSettings()) -> None:
         try:
             import ray
         except ImportError as error:
@@ -184,7 +184,9 @@ class RayJudge(BaseJudge):
                 self._look()
             with self._lock:
                 if self._nodes:
-                    id_ = min(self._nodes, key=lambda id_: self._nodes[id_].running / self._nodes[id_].workers)
+                    id_ = min(
+                        self._nodes, key=lambda id_: self._nodes[id_].running / self._nodes[id_].workers
+                    )
                     self._nodes[id_].running += 1
                     return id_, self._nodes[id_]
             if time.monotonic() > ends:
