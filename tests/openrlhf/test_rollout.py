@@ -50,7 +50,13 @@ judge: {{workers: 2}}
 cluster: {{nodes: 1, gpus_per_node: 1, engines: 1}}
 rollout: {{prompts: 4, samples: 4, max_length: 1024}}
 rl: {{batch_size: 16, dynamic_sampling: false, tokens_per_gpu: 1024}}
-openrlhf: {{rl: {{ds.attn_implementation: eager, rollout.micro_batch_size: 4, vllm.enforce_eager: true, train.dynamic_batch_enable: false, ds.packing_samples: false}}}}
+openrlhf:
+  rl:
+    ds.attn_implementation: eager
+    ds.packing_samples: false
+    rollout.micro_batch_size: 4
+    train.dynamic_batch_enable: false
+    vllm.enforce_eager: true
 """
 
 
