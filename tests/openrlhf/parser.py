@@ -46,8 +46,10 @@ def parse(module: str, arguments: list[str]) -> tuple[Any, argparse.ArgumentPars
         raise _Parsed(args, parsers[0])
 
     utils = importlib.import_module("openrlhf.utils")
+    # Only these are put back: libraries that are first imported here do not bear a second import.
+    saved = {name: sys.modules.get(name) for name in STAND_INS}
+    sys.modules.update({name: MagicMock(name=name) for name in STAND_INS})
     with (
-        patch.dict(sys.modules, {name: MagicMock(name=name) for name in STAND_INS}),
         patch.object(utils, "get_strategy", stop),
         patch("ray.is_initialized", lambda: True),
         patch.object(argparse.ArgumentParser, "__init__", strict),
@@ -57,4 +59,9 @@ def parse(module: str, arguments: list[str]) -> tuple[Any, argparse.ArgumentPars
             runpy.run_module(module, run_name="__main__", alter_sys=False)
         except _Parsed as parsed:
             return parsed.args_, parsed.parser
+        finally:
+            for name, module_ in saved.items():
+                sys.modules.pop(name)
+                if module_ is not None:
+                    sys.modules[name] = module_
     raise AssertionError(f"{module} did not reach its training")

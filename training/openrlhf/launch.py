@@ -69,7 +69,7 @@ def launch(config: LaunchConfig, folder: Path, config_name: str) -> list[Stage]:
                 "sft",
                 "the warm start",
                 (*_deepspeed(config), *words(sft_fields(config, folder))),
-                run / "sft",
+                run / "sft" / "model",
             )
         )
     environment = json.dumps({"working_dir": str(folder)})
