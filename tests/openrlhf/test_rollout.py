@@ -95,7 +95,8 @@ def teach(folder: Path, prompts: list[str], setting: str) -> Path:
     pairs = [conversation(tokenizer, prompt, setting, answer) for prompt in prompts for answer in ANSWERS]
     ids, mask = pad_batch([p for p, _ in pairs], [s for _, s in pairs], tokenizer.pad_token_id)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
-    for _ in range(150):
+    torch.set_num_threads(1)  # more only wait for each other on matrices this small
+    for _ in range(120):
         loss = -(answer_logprobs(model, ids) * mask[:, 1:]).sum() / mask.sum()
         optimizer.zero_grad()
         loss.backward()
