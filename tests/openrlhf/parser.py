@@ -8,6 +8,8 @@ import argparse
 import importlib
 import runpy
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from unittest.mock import MagicMock, patch
 
@@ -22,6 +24,21 @@ STAND_INS = (
     "openrlhf.models",
     "openrlhf.trainer.sft_trainer",
 )
+
+
+@contextmanager
+def stand_ins(*names: str) -> Iterator[None]:
+    """Modules that cannot be imported here, in name only. Others that are imported meanwhile stay: some
+    libraries do not bear a second import."""
+    saved = {name: sys.modules.get(name) for name in names}
+    sys.modules.update({name: MagicMock(name=name) for name in names})
+    try:
+        yield
+    finally:
+        for name, module in saved.items():
+            sys.modules.pop(name)
+            if module is not None:
+                sys.modules[name] = module
 
 
 class _Parsed(Exception):  # noqa: N818 (no error: it carries the result)
@@ -46,10 +63,8 @@ def parse(module: str, arguments: list[str]) -> tuple[Any, argparse.ArgumentPars
         raise _Parsed(args, parsers[0])
 
     utils = importlib.import_module("openrlhf.utils")
-    # Only these are put back: libraries that are first imported here do not bear a second import.
-    saved = {name: sys.modules.get(name) for name in STAND_INS}
-    sys.modules.update({name: MagicMock(name=name) for name in STAND_INS})
     with (
+        stand_ins(*STAND_INS),
         patch.object(utils, "get_strategy", stop),
         patch("ray.is_initialized", lambda: True),
         patch.object(argparse.ArgumentParser, "__init__", strict),
@@ -59,9 +74,4 @@ def parse(module: str, arguments: list[str]) -> tuple[Any, argparse.ArgumentPars
             runpy.run_module(module, run_name="__main__", alter_sys=False)
         except _Parsed as parsed:
             return parsed.args_, parsed.parser
-        finally:
-            for name, module_ in saved.items():
-                sys.modules.pop(name)
-                if module_ is not None:
-                    sys.modules[name] = module_
     raise AssertionError(f"{module} did not reach its training")

@@ -5,13 +5,12 @@ answer one problem now right and now wrong, so that groups have rewards to tell 
 """
 
 import os
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock, patch
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -184,6 +183,8 @@ def rollout(args: Any, model: str) -> tuple[list[Any], list[float]]:
     from openrlhf.trainer.ray import create_vllm_engines
     from openrlhf.utils.utils import get_tokenizer
 
+    from tests.openrlhf.parser import stand_ins
+
     engines = create_vllm_engines(
         args.vllm.num_engines, args.vllm.tensor_parallel_size, model, args.train.seed, False,
         args.vllm.enable_prefix_caching, args.vllm.enforce_eager, args.data.max_len, None, 0.5, False,
@@ -197,8 +198,8 @@ def rollout(args: Any, model: str) -> tuple[list[Any], list[float]]:
     generator = SamplesGenerator(strategy, loader, None, tokenizer, engines)
     options = {"max_len": args.data.max_len, "max_new_tokens": args.rollout.max_new_tokens}
     samples = [one for _ in range(2) for one in generator.generate_samples(**options)[0]]
-    absent = {name: MagicMock() for name in ("deepspeed", "openrlhf.trainer.ray.launcher")}
-    with patch.dict(sys.modules, absent):
+    models = ("openrlhf.models.actor", "openrlhf.models.model")
+    with stand_ins("deepspeed", "openrlhf.trainer.ray.launcher", *models):
         from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
     maker = RemoteExperienceMaker(None, None, None, None, SimpleNamespace(value=0.0), strategy, tokenizer)
     advantages = []

@@ -206,7 +206,7 @@ class LaunchConfig(_Strict):
             low, high = value["low"], value["high"]
             if low is None or (high is not None and low >= high):
                 raise ValueError(f"low ({low or 'inf'}) must be smaller than high ({high or 'inf'})")
-        return {name: value[name] for name in ("low", "high") if name in value}  # type: ignore[index]
+        return {name: value[name] for name in ("low", "high") if name in value}
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -5,6 +5,7 @@ import os
 import shlex
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 
 from cef_env.cli import main
 from cef_env.commands.merging import parse_alphas
+from cef_env.training.openrlhf.config import load_launch
+from cef_env.training.openrlhf.launch import launch
 from cef_env.training.openrlhf.settings import AgentSettings
 from tests.training.openrlhf.test_config import written
 
@@ -175,3 +178,11 @@ def test_a_coverage_without_problems_is_refused_before_anything_is_written(
     assert done.returncode == 2
     assert "coverages.low" in done.stderr
     assert not (tmp_path / "launch").exists()
+
+
+def test_the_page_shows_the_commands_as_they_are() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "openrlhf.md").read_text()
+    name = "qwen2.5-7b-tool-use"
+    for stage in launch(load_launch(name), Path("/shared/launch"), name):
+        if stage.name != "high":  # as low, but for names
+            assert textwrap.indent(stage.text(), "    ") in page, stage.name
