@@ -18,6 +18,7 @@ from cef_env.judge.languages import Language, parse_language
 from cef_env.judge.suite import Job, refuse_mistakes
 from cef_env.judge.types import JudgeResult
 from cef_env.problems.types import Coverage, Problem, parse_coverage
+from cef_env.sandbox.tiers import Tier
 
 Pair = tuple[Problem, str]
 Progress = Callable[[int, int], None]
@@ -29,6 +30,13 @@ class BaseJudge(ABC):
 
     workers: int
     """How many programs run at once."""
+    speed_factor: float
+    """What time limits are multiplied by."""
+
+    @property
+    @abstractmethod
+    def tier(self) -> Tier:
+        """How strongly programs are confined."""
 
     @abstractmethod
     def run(

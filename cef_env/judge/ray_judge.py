@@ -14,6 +14,7 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from cef_env.judge.languages import Language, parse_language
 from cef_env.judge.suite import Job, refuse_mistakes
 from cef_env.judge.types import JudgeResult
 from cef_env.problems.types import Coverage, Problem, parse_coverage
+from cef_env.sandbox.tiers import Tier
 
 NAMESPACE = "cef-judge"
 MOST_LOST = 5
@@ -62,13 +64,21 @@ class NodeJudge:
         import ray
 
         problem: Problem = ray.get(held[0])
+        return self._started().run(problem, program, coverage, exhaustive, language)
+
+    def facts(self) -> tuple[Tier, float]:
+        """Isolation tier and speed factor."""
+        judge = self._started()
+        return judge.tier, judge.speed_factor
+
+    def _started(self) -> Judge:
         with self._lock:
             if self._judge is None:
                 one = self._settings
                 self._judge = Judge(
                     self._workers, one.sandbox, packages=one.packages, speed_factor=one.speed_factor
                 )
-        return self._judge.run(problem, program, coverage, exhaustive, language)
+            return self._judge
 
 
 @dataclass
@@ -83,8 +93,10 @@ class _Node:
 class RayJudge(BaseJudge):
     """Judges on every node of the Ray cluster that this process belongs to.
 
+    The actors end with the Ray job, not with `close`: other judges of the job may be using them.
+
     Raises `UserError` when Ray is not installed or not started here, and what `Judge` raises, at the first
-    program. `close` ends the actors with the Ray job: other judges of the job may be using them.
+    program.
     """
 
     def __init__(self, settings: NodeSettings = NodeSettings()) -> None:
@@ -110,6 +122,16 @@ class RayJudge(BaseJudge):
             return max(1, sum(node.workers for node in self._nodes.values()))
 
     @property
+    def tier(self) -> Tier:
+        """How strongly programs are confined, on the node that is asked."""
+        return self._ask(lambda actor: actor.facts.remote())[0]
+
+    @property
+    def speed_factor(self) -> float:  # type: ignore[override]
+        """What time limits are multiplied by, on the node that is asked."""
+        return self._ask(lambda actor: actor.facts.remote())[1]
+
+    @property
     def nodes(self) -> int:
         """How many nodes take part now."""
         with self._lock:
@@ -127,29 +149,36 @@ class RayJudge(BaseJudge):
 
         Raises `JudgeError` when no node is left, or when the program was lost with several.
         """
-        import ray
-
         job = Job(problem, program, parse_coverage(coverage), exhaustive, parse_language(language))
         refuse_mistakes(job)
-        held = [self._put(problem)]
+        options = (program, job.coverage, exhaustive, str(job.language))
+        result: JudgeResult = self._ask(lambda actor: actor.run.remote([self._put(problem)], *options))
+        return result
+
+    def _ask(self, call: Callable[[Any], Any]) -> Any:
+        """What an actor answers to a call; asked again elsewhere when it is lost."""
+        import ray
+
         reason = ""
         for _ in range(MOST_LOST):
             id_, node = self._lend()
             try:
-                call = node.actor.run.remote(held, program, job.coverage, exhaustive, str(job.language))
-                result: JudgeResult = ray.get(call)
-                return result
+                return ray.get(call(node.actor))
             except ray.exceptions.RayTaskError as error:
                 if not isinstance(error.cause, ray.exceptions.RayError):
                     raise error.cause from None
-                reason = f"{type(error.cause).__name__}"  # the node lost sight of the problem
+                reason = type(error.cause).__name__
+                with self._lock:
+                    self._problems.clear()  # what the actor could not get; sent anew
             except ray.exceptions.RayError as error:
                 reason = " ".join(str(error).split())[:300]
             finally:
                 with self._lock:
                     node.running -= 1
             self._lose(id_, node)
-        raise JudgeError(f"problem {problem.id!r}: it was lost {MOST_LOST} times, with its node ({reason})")
+        raise JudgeError(
+            f"the program was lost {MOST_LOST} times with its judge node; the last time: {reason}"
+        )
 
     def close(self) -> None:
         """Forget the nodes and the problems that were sent to them."""

@@ -58,6 +58,7 @@ def test_results_are_those_of_the_judge_of_this_machine(cluster: Any) -> None:
     with RayJudge() as judge, Judge(workers=2) as local:
         assert judge.nodes == 2
         here, there = local.map(pairs), judge.map(pairs)
+        assert (judge.tier, judge.speed_factor) == (local.tier, local.speed_factor)
     for mine, theirs in zip(here, there, strict=True):
         assert theirs.outcome is mine.outcome
         assert [test.verdict for test in theirs.tests] == [test.verdict for test in mine.tests]
