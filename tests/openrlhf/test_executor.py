@@ -16,10 +16,11 @@ from cef_env.judge import Judge
 from cef_env.problems import jsonl
 from cef_env.training.openrlhf.environments import Environments, Label
 from cef_env.training.openrlhf.episode import LOGS, MOST_FAULTS
-from cef_env.training.openrlhf.prompts import without_image_tags
+from cef_env.training.openrlhf.prompts import export, without_image_tags
 from cef_env.training.openrlhf.settings import IDS, AgentSettings
 from tests.conftest import double
 from tests.openrlhf.stand_in import StandInEngine, sampling
+from tests.training.openrlhf import test_prompts as prompts_test
 
 pytest.importorskip("openrlhf.utils.agent", reason="needs OpenRLHF; run `make test-openrlhf`")
 
@@ -302,6 +303,20 @@ def test_the_agentic_setting_hands_in_a_file(setup: Any) -> None:
     answer, _ = setup("agentic").play(*calls)
     assert answer["reward"] == 1.0
     assert answer["extra_logs"]["cef_turns"] == 2
+
+
+def test_the_repair_setting_plays_what_was_exported(tokenizer: Any, judge: Judge, tmp_path: Path) -> None:
+    config = prompts_test.config(tmp_path, "repair", prompts_test.problem("small", "4", "77"))
+    export(config, tmp_path, prompts_test.ignore, judge)
+    row = json.loads((tmp_path / "data" / "high.jsonl").read_text())
+    executor = CodingAgentExecutor(Environments(config.agent, judge))
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": row["prompt"]}], tokenize=False, add_generation_prompt=True
+    )
+    engine = StandInEngine(tokenizer, [RIGHT])
+    answer = asyncio.run(executor.execute(prompt, row["label"], sampling(), 8192, tokenizer, engine))
+    assert answer["reward"] == 1.0
+    executor.environments.close()
 
 
 def test_a_stale_dataset_and_a_foreign_label_stop_the_run(setup: Any) -> None:
