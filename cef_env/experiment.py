@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from cef_env import __version__
 from cef_env.errors import UserError
