@@ -1,9 +1,9 @@
 """How to spend a budget over members when it need not be even: greedy, then swaps, cross-fitted.
 
 The mean chance of solving is concave in each share and has diminishing returns over all, so greedy (one
-answer at a time to the member that helps most) is near the optimum, and moving single answers from one member
+answer at a time to the one that helps most) is near the optimum, and moving single answers from one member
 to another while that helps comes nearer still. Chosen on four fifths of the problems, measured on the last
-fifth, as in `ensembles.py`. The interval is of problems at the shares chosen, which vary little between folds.
+fifth, as in `ensembles.py`. The interval holds the shares of each fold fixed; they vary little between folds.
 """
 
 from dataclasses import dataclass

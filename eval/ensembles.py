@@ -98,7 +98,7 @@ def compare_ensembles(
 
     def choose(pool: tuple[float, ...], most: int, least: int = 2) -> tuple[Choice, Floats]:
         sets = _sets([counts.at(a) for a in pool], least, min(most, budget))
-        table = np.stack([solver(members) for members in sets])  # (sets, P)
+        table = solver.table(sets)  # (sets, P)
         draws = _cross_fit(table, bootstrap.weights, problem_folds)
         best = int(table.mean(axis=1).argmax())
         usual = tuple(everything[m] for m in sets[best])
@@ -158,9 +158,20 @@ class Solver:
         return self._logs[k]
 
     def __call__(self, members: Sequence[int]) -> Floats:
-        share, rest = divmod(self._budget, len(members))
-        logs = [self._log(share)[m] for m in members]
-        return combine(logs, [self._log(share + 1)[m] for m in members] if rest else logs, rest)
+        """Shape (P,): one set of members."""
+        return self.table([tuple(members)])[0]
+
+    def table(self, sets: Sequence[tuple[int, ...]]) -> Floats:
+        """Shape (sets, P)."""
+        result = np.empty((len(sets), self._counts.n.shape[1]))
+        for size in {len(members) for members in sets}:
+            rows = [i for i, members in enumerate(sets) if len(members) == size]
+            columns = np.array([sets[i] for i in rows]).T  # (size, sets of this size)
+            share, rest = divmod(self._budget, size)
+            logs = [self._log(share)[chosen] for chosen in columns]
+            more = [self._log(share + 1)[chosen] for chosen in columns] if rest else logs
+            result[rows] = combine(logs, more, rest)
+        return result
 
 
 def _sets(members: Sequence[int], least: int, most: int) -> list[tuple[int, ...]]:

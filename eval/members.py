@@ -64,7 +64,7 @@ def merged_recipes(agent: str, alphas: Sequence[float], controls: Sequence[str])
 def plain_recipes(
     agent: str | None, alpha: float | None, named: Sequence[str], controls: Sequence[str]
 ) -> list[Recipe]:
-    """Members that are agents of their own: `agent` (at `alpha`, or labelled by its string), LABEL=AGENT each.
+    """Members that are agents of their own: `agent` (at `alpha`, or labelled by itself), LABEL=AGENT each.
 
     A LABEL that is a number is an alpha. `temperature=T,...` is the one control that needs no endpoints.
     """

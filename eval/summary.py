@@ -1,7 +1,7 @@
 """The results of a sweep as one JSON object: the same samples always give the same bytes.
 
 Holds no time stamp, no path and no NaN (what does not exist is null, with a reason beside it); keys are
-sorted and floats are rounded to 10 significant digits, which hides the last bits that differ between machines.
+sorted and floats are rounded to 10 significant digits, which hides last bits that differ between machines.
 """
 
 import math
