@@ -163,7 +163,7 @@ def test_hypervolume_is_the_area_that_some_point_dominates(points):
 
 
 def line(alphas, problems=30, formats=None):
-    """100 answers each: optimization failures fall by 40 per unit of alpha, correctness failures rise by 20."""
+    """100 answers each: optimization failures fall and correctness failures rise by 20 per unit of alpha."""
     rows = []
     for i, a in enumerate(alphas):
         bad = 0 if formats is None else formats[i]
@@ -183,9 +183,7 @@ def test_a_straight_frontier_goes_half_a_length_beyond_each_end():
 
 def test_a_checkpoint_that_writes_nothing_readable_dominates_nothing():
     rows = [50, 25, 25, 0], [50, 20, 30, 0], [0, 0, 0, 100]
-    counts = counts_of(
-        [[[50, 25, 25, 0]] * 20, [[50, 20, 30, 0]] * 20, [[0, 0, 0, 100]] * 20], (0.0, 1.0, 1.5)
-    )
+    counts = counts_of([[row] * 20 for row in rows], (0.0, 1.0, 1.5))
     found = shape(counts, Bootstrap.over(20)).hypervolume
     assert found is not None
     assert found.gain.value == 0
