@@ -123,10 +123,9 @@ def test_nothing_is_null_without_a_reason(case, tmp_path):
         for p in range(22)
         for i in range(1 if case == "one answer" else 5 if alpha != 0.5 or case != "uneven" else 8)
     ]
-    write_report(tmp_path, rows)
-    text = (tmp_path / "summary.json").read_text()
-    assert "NaN" not in text
-    split = json.loads(text)["splits"]["s"]
+    if case in ("controls only", "nothing solved"):
+        assert write_report(tmp_path, rows).exists()
+    split = json.loads(json.dumps(summarise(rows), allow_nan=False))["splits"]["s"]
     assert unexplained(split) == []
     for name in ("ensembles", "allocation", "only_outer", "jaccard"):
         assert split[name] is not None or split["missing"][name], name
