@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from cef_env.merge.statistics import stats
 
 __all__ = [
-    "Plan", "apply_alpha", "load_state_dict", "merge_adapters", "plan", "plan_path", "plan_sum", "run", "stats",
+    "Plan", "apply_alpha", "load_state_dict", "merge_adapters", "plan", "plan_path", "plan_sum", "run",
+    "stats",
 ]  # fmt: skip
 
 

@@ -19,7 +19,8 @@ _STRUCTURE = (
 )  # fmt: skip
 
 TOKENIZER = ("tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt", "tokenizer_config.json",
-             "chat_template.jinja", "chat_template.json", "special_tokens_map.json", "added_tokens.json")  # fmt: skip
+             "chat_template.jinja", "chat_template.json", "special_tokens_map.json",
+             "added_tokens.json")  # fmt: skip
 """Files that belong to the tokenizer and its chat template."""
 
 
@@ -69,7 +70,7 @@ def _check_configs(labels: tuple[str, str], low: Checkpoint, high: Checkpoint) -
         if mine != other:
             raise UserError(
                 f"config.json: {key} is {json.dumps(mine)} in {labels[0]} and {json.dumps(other)} in "
-                f"{labels[1]}; merge checkpoints of one architecture, saved by the same version of transformers"
+                f"{labels[1]}; merge checkpoints of one architecture, saved by one version of transformers"
             )
 
 

@@ -76,7 +76,7 @@ def is_adapter(path: str | os.PathLike[str]) -> bool:
 
 
 def open_adapter(path: str | os.PathLike[str]) -> Adapter:
-    """Read the adapter at `path`; a `UserError` for anything but plain LoRA of linear and embedding layers."""
+    """Read the adapter at `path`; `UserError` for all but plain LoRA of linear and embedding layers."""
     from safetensors.torch import load_file
 
     from cef_env.merge.kernel import require_finite
@@ -219,7 +219,7 @@ def _write(
     low, high = pair
     targets = [adapter.config.get("target_modules") for adapter in pair]
     if all(isinstance(target, list) for target in targets):
-        merged: Any = sorted({*targets[0], *targets[1]})
+        merged = sorted({name for target in targets for name in target or ()})
     else:  # regular expressions: name the modules that are there
         merged = sorted({_NAME.fullmatch(name)["module"].split(".")[-1] for name in tensors})  # type: ignore[index]
     config = {

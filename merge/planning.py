@@ -139,7 +139,7 @@ def plan(
     Raises `UserError` with one line that names the tensor or file, both values and the remedy.
     """
     outputs = [Output(f"alpha_{a:g}", (1.0 - a, a), a) for a in positions(alphas, "alpha")]
-    options = {"out_dtype": out_dtype, "round": round, "max_shard": max_shard, "seed": seed}
+    options: dict[str, Any] = {"out_dtype": out_dtype, "round": round, "max_shard": max_shard, "seed": seed}
     return _plan((low, high), ("low", "high"), outputs, "alpha", out, tokenizer_from, **options)
 
 

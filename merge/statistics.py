@@ -201,11 +201,16 @@ def _outputs(plan: Plan, total: _Sums) -> dict[str, dict[str, Any]]:
             "warnings": list(_notes(plan, i, weights, equal, unchanged)),
         }
         share = float(total.same[i] / total.elements)
-        if i and share < 1 and (share - unchanged) / (1 - unchanged) > 0.9 or i and share == 1:
+        if i and _of_changed(share, unchanged) > 0.9:
             before = plan.outputs[i - 1].name
             line = f"{output.name} is nearly the same model as {before}: {share:.1%} of the weights are equal"
             outputs[output.name]["warnings"].append(line)
     return outputs
+
+
+def _of_changed(share: float, unchanged: float) -> float:
+    """`share` of all elements as a share of those in which the sources differ; 1 when they never do."""
+    return (share - unchanged) / (1 - unchanged) if unchanged < 1 else 1.0
 
 
 def _notes(
@@ -224,7 +229,7 @@ def _notes(
             "or round stochastic"
         )
     for label, weight, share in zip(plan.labels, output.weights, equal):
-        if weight != 1 and share > unchanged and (share - unchanged) / (1 - unchanged) > 0.5:
+        if weight != 1 and _of_changed(share, unchanged) > 0.5:
             lines.append(
                 f"{output.name}: {share:.0%} of the weights equal those of {label}; this is nearly that model"
             )

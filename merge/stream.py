@@ -189,7 +189,7 @@ def _merge_chunk(
                     "it has no average, make it equal in all inputs"
                 )
         for sink in sinks.values():
-            _write(sink, memoryview(sources[-1].view(torch.uint8).numpy()), at)
+            _write(sink, sources[-1].view(torch.uint8).numpy().data, at)
         return sources[-1].nbytes * len(sinks)
     chunk = Chunk(sources, dtype, reader.scratch)
     chunk.require_finite_sources([str(source.path) for source in plan.sources], name)
@@ -202,7 +202,7 @@ def _merge_chunk(
                 f"{name} in {output.name} holds NaN or infinity; use out_dtype float32, or weights nearer "
                 "[0, 1]"
             )
-        _write(sink, memoryview(merged.view(torch.uint8).numpy()), at)
+        _write(sink, merged.view(torch.uint8).numpy().data, at)
     return count * dtype.itemsize * len(sinks)
 
 

@@ -47,7 +47,7 @@ def set_alpha(llm: Any, low: str | os.PathLike[str], high: str | os.PathLike[str
     if not math.isfinite(alpha):
         raise UserError(f"alpha {alpha} is not finite; give a finite number")
     paths = [str(Path(path).resolve()) for path in (low, high)]
-    plan(*paths, [alpha])  # refuses here, with one line, what would end the workers there
+    plan(paths[0], paths[1], [alpha])  # refuses here, with one line, what would end the workers there
     if not llm.reset_prefix_cache():
         raise InstrumentError("vLLM has requests running; set alpha when they are finished")
     llm.collective_rpc("cef_set_alpha", args=(*paths, float(alpha)))
@@ -68,7 +68,7 @@ def merged_tensors(low: str, high: str, alpha: float) -> "Iterator[tuple[str, to
         for checkpoint in made.sources
         for file in checkpoint.files
     }
-    for name, info in made.high.tensors.items():
+    for name in made.high.tensors:
         left, right = (files[c.path, c.tensors[name].file].get_tensor(name) for c in made.sources)
         if left.is_floating_point():
             right = blend(left, right, float(alpha), right.dtype)

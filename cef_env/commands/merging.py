@@ -1,7 +1,6 @@
 """`cef merge`: checkpoints and LoRA adapters at alphas inside and outside [0, 1]."""
 
 import math
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -87,10 +86,9 @@ def merge(
     _say_report(made, report)
     if dry_run:
         return
-    with _bar() if errors.is_terminal else nullcontext() as bar:
-        task = bar.add_task("merging", total=None) if bar else None
-        move = (lambda done, total: bar.update(task, completed=done, total=total)) if bar else None
-        paths = run(made, out, move, report)
+    with _bar() as bar:
+        task = bar.add_task("merging", total=made.bytes_total)
+        paths = run(made, out, lambda done, total: bar.update(task, completed=done, total=total), report)
     for path in paths:
         console.print(escape(str(path)), soft_wrap=True)
 
@@ -115,7 +113,7 @@ def _adapters(
 def _bar() -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), DownloadColumn(),
                TransferSpeedColumn(), TextColumn("left"), TimeRemainingColumn())  # fmt: skip
-    return Progress(*columns, console=errors, transient=True)
+    return Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal)
 
 
 def _say_plan(made: "Plan") -> None:

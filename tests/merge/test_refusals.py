@@ -200,7 +200,11 @@ def test_overflow_of_the_output(checkpoint, tmp_path):
     edit(low, model__norm__weight=torch.full((32,), -30000, dtype=torch.float16))
     edit(high, model__norm__weight=torch.full((32,), 30000, dtype=torch.float16))
     refuse_run(
-        "model.norm.weight in alpha_3 holds NaN or infinity; use out_dtype float32", low, high, tmp_path / "out", alphas=[3]
+        "model.norm.weight in alpha_3 holds NaN or infinity; use out_dtype float32",
+        low,
+        high,
+        tmp_path / "out",
+        alphas=[3],
     )
     (path,) = run(plan(low, high, [3], out_dtype="float32"), tmp_path / "out")
     assert load_state_dict(path)["model.norm.weight"][0] == 150000
