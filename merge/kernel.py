@@ -23,6 +23,9 @@ DTYPES = {
 }  # fmt: skip
 """safetensors name -> torch dtype."""
 
+_EXACT = 99
+"""Stands for any number of bits of precision."""
+
 BLOCK = 1 << 15
 """Elements that share one stream of random numbers, and one unit of the statistics."""
 
@@ -48,13 +51,14 @@ class Chunk:
         self.sources, self.dtype = sources, dtype
         self._scratch = scratch or Scratch()
         self._narrow = dtype.itemsize == 2 and all(source.dtype == dtype for source in sources)
-        # For each element the magnitude bits of the largest source, as `dtype` sees them.
         integer = _LAYOUT[dtype][0]
-        self._largest = magnitude_bits(sources[0].to(dtype), self._buffer("largest", integer))
-        for source in sources[1:]:
-            bits = magnitude_bits(source.to(dtype), self._buffer("bits", integer))
-            torch.maximum(self._largest, bits, out=self._largest)
-        self._bound = _maximum(self._largest, dtype)
+        # Magnitude bits of every source as `dtype` sees them, and the largest value of all.
+        self._bits = [
+            magnitude_bits(source.to(dtype), self._buffer(f"bits {i}", integer))
+            for i, source in enumerate(sources)
+        ]
+        self._bound = max(_maximum(bits, dtype) for bits in self._bits)
+        self._largest: torch.Tensor | None = None
         self._differences: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
 
     def _buffer(self, name: str, dtype: torch.dtype) -> torch.Tensor:
@@ -86,6 +90,8 @@ class Chunk:
         scale = max(1.0, math.fsum(abs(factor) for factor in factors))
         narrow = self._narrow and len(used) == 2
         digits = _digits_narrow(factors[1], self.dtype) if narrow else 53
+        if digits == _EXACT and self._bound * scale < torch.finfo(self.dtype).max / 2:
+            return torch.lerp(chosen[0], chosen[1], factors[1], out=out), True
         # Octaves between the largest source and a result for which `digits` bits of precision are enough:
         # the error is below 2^(2-digits) * scale * largest and must be below half a unit in the last place,
         # which is at least 2^-(stored+2) of the result. Magnitude bits differ as binary logarithms do,
@@ -98,6 +104,10 @@ class Chunk:
         merged = self._narrow_sum(used, factors[1], out) if narrow else _wide(chosen, factors).to(self.dtype)
         bits = magnitude_bits(merged, self._buffer("bits", _LAYOUT[self.dtype][0]))
         finite = self._bound * scale < torch.finfo(self.dtype).max / 2 or _below_infinity(bits, self.dtype)
+        if self._largest is None:
+            self._largest = self._bits[0]
+            for other in self._bits[1:]:
+                torch.maximum(self._largest, other, out=self._largest)
         at = _above(torch.sub(self._largest, bits, out=bits).view(-1), octaves << stored)
         if at is not None:
             values = _exact([source.reshape(-1)[at] for source in chosen], factors)
@@ -130,12 +140,15 @@ def _digits_narrow(alpha: float, dtype: torch.dtype) -> int:
     float16), so it can be multiplied by the eight bits of the coarse part of alpha without an error while
     g <= 8 (5); and the sum with low is exact where it cancels. What is left is the fine part, below
     2^-8 * alpha, with a relative error of 2^-24. The terms can cancel only if their exponents differ by
-    no more than alpha's and (1 - alpha)'s: alphas very near 0 or 1 keep float32's own 24 bits.
+    no more than alpha's and (1 - alpha)'s: alphas very near 0 or 1 keep float32's own 24 bits. Where alpha
+    and 1 - alpha have no fine part (all multiples of 1/64 up to 2), a sum that cancels is exact.
     """
     near = 2.0**-4 if dtype == torch.float16 else 2.0**-7
     if abs(alpha) > 2.0**8:
         return 0
-    return 30 if abs(alpha) > near and abs(1.0 - alpha) > near else 24
+    if abs(alpha) <= near or abs(1.0 - alpha) <= near:
+        return 24
+    return _EXACT if _coarse(alpha) == alpha and _coarse(1.0 - alpha) == 1.0 - alpha else 30
 
 
 def _maximum(bits: torch.Tensor, dtype: torch.dtype) -> float:

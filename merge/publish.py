@@ -67,6 +67,8 @@ def begin(plan: Plan, out: Path, partials: dict[Output, Path]) -> None:
             if path != partial:
                 shutil.rmtree(path)
         partial.mkdir(exist_ok=True)
+        for path in partial.glob("*.tmp"):  # of a run that was killed
+            path.unlink()
         write_json(partial / _BEGUN, stamps)
 
 

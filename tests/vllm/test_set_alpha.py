@@ -14,8 +14,8 @@ import json, os, sys
 os.environ.update(VLLM_ENABLE_V1_MULTIPROCESSING="0", VLLM_CPU_KVCACHE_SPACE="1", VLLM_LOGGING_LEVEL="ERROR",
                   HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1")
 from pathlib import Path
-from transformers import Qwen2Config, Qwen2ForCausalLM
 import torch
+from safetensors.torch import save_file
 from cef_env import merge
 from cef_env.errors import UserError
 from cef_env.merge.vllm_worker import EXTENSION, set_alpha
@@ -27,12 +27,30 @@ def engine(path, **options):
     return LLM(str(path), skip_tokenizer_init=True, enforce_eager=True, max_model_len=256, max_num_seqs=4,
                dtype="bfloat16", enable_prefix_caching=True, seed=0, **options)
 
-shared = {"vocab_size": 128, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
-          "num_attention_heads": 2, "num_key_value_heads": 2, "tie_word_embeddings": sys.argv[2] == "tied",
-          "max_position_embeddings": 512, "initializer_range": 0.2}
-for seed, name in enumerate(("low", "high")):
+def save(path, seed):
+    # Written by hand, so that the test needs vLLM and no modelling code.
     torch.manual_seed(seed)
-    Qwen2ForCausalLM(Qwen2Config(**shared)).to(torch.bfloat16).save_pretrained(root / name)
+    shapes = {"model.embed_tokens.weight": (128, 64), "model.norm.weight": (64,)}
+    if sys.argv[2] != "tied":
+        shapes["lm_head.weight"] = (128, 64)
+    for i in range(2):
+        at = f"model.layers.{i}."
+        for part in "qkv":
+            shapes |= {f"{at}self_attn.{part}_proj.weight": (64, 64), f"{at}self_attn.{part}_proj.bias": (64,)}
+        shapes |= {at + "self_attn.o_proj.weight": (64, 64), at + "mlp.gate_proj.weight": (96, 64),
+                   at + "mlp.up_proj.weight": (96, 64), at + "mlp.down_proj.weight": (64, 96),
+                   at + "input_layernorm.weight": (64,), at + "post_attention_layernorm.weight": (64,)}
+    tensors = {n: (torch.randn(s) * 0.2 + ("norm" in n)).to(torch.bfloat16) for n, s in shapes.items()}
+    path.mkdir()
+    save_file(tensors, path / "model.safetensors", {"format": "pt"})
+    config = {"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "vocab_size": 128,
+              "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 2,
+              "num_key_value_heads": 2, "tie_word_embeddings": sys.argv[2] == "tied", "hidden_act": "silu",
+              "max_position_embeddings": 512, "rms_norm_eps": 1e-6, "torch_dtype": "bfloat16"}
+    (path / "config.json").write_text(json.dumps(config))
+
+for seed, name in enumerate(("low", "high")):
+    save(root / name, seed)
 alphas = [-0.5, 0.3, 1.5]
 paths = dict(zip(alphas, merge.run(merge.plan(root / "low", root / "high", alphas), root / "merged")))
 
