@@ -34,8 +34,8 @@ class AlphaWorker:
     def cef_set_alpha(self, low: str, high: str, alpha: float) -> None:
         """Load alpha * high + (1 - alpha) * low over the weights that this worker holds."""
         self.reload_weights(weights_iterator=merged_tensors(low, high, alpha))  # type: ignore[attr-defined]
-        # The CPU build multiplies by packed copies of the weights. A head that is tied to the embeddings is in
-        # no checkpoint, so reloading leaves its copy as it was: pack it again.
+        # The CPU build multiplies by packed copies of the weights. A head that is tied to the embeddings is
+        # in no checkpoint, so reloading leaves its copy as it was: pack it again.
         for module in self.get_model().modules():  # type: ignore[attr-defined]
             if hasattr(module, "cpu_linear") and module.weight.numel():
                 module.quant_method.process_weights_after_loading(module)

@@ -36,7 +36,8 @@ def save(path, seed):
     for i in range(2):
         at = f"model.layers.{i}."
         for part in "qkv":
-            shapes |= {f"{at}self_attn.{part}_proj.weight": (64, 64), f"{at}self_attn.{part}_proj.bias": (64,)}
+            name = f"{at}self_attn.{part}_proj"
+            shapes |= {f"{name}.weight": (64, 64), f"{name}.bias": (64,)}
         shapes |= {at + "self_attn.o_proj.weight": (64, 64), at + "mlp.gate_proj.weight": (96, 64),
                    at + "mlp.up_proj.weight": (96, 64), at + "mlp.down_proj.weight": (64, 96),
                    at + "input_layernorm.weight": (64,), at + "post_attention_layernorm.weight": (64,)}
