@@ -152,7 +152,7 @@ def _ulps(a: torch.Tensor, b: torch.Tensor) -> np.ndarray:
         ranks.append(np.where(np.signbit(values.float().numpy()), -bits, bits))
     distance = np.abs(ranks[1] - ranks[0])
     above = [distance.size, *(np.count_nonzero(distance >= 1 << i) for i in range(len(_BUCKETS) - 1)), 0]
-    return -np.diff(np.array(above, dtype=np.float64))
+    return np.subtract(above[:-1], above[1:], dtype=np.float64)
 
 
 def _report(plan: Plan, sums: dict[str, _Sums], exact: bool) -> Report:
