@@ -59,10 +59,10 @@ def test_the_tokenizer_can_be_that_of_low(pair, tmp_path):
     (low / "tokenizer.json").write_text('{"version": "low"}')
     (low / "chat_template.jinja").write_text("low {{ messages }}")
     for side in ("low", "high"):
-        done = cef(*pair, "--alpha", "0.5", "--out", tmp_path / side, "--tokenizer-from", side)
+        done = cef(*pair, "--alpha", "0.5", "--out", tmp_path / f"of_{side}", "--tokenizer-from", side)
         assert done.returncode == 0, done.stderr
         assert "tokenizer.json differs between low and high" in done.stderr
-        merged = tmp_path / side / "alpha_0.5"
+        merged = tmp_path / f"of_{side}" / "alpha_0.5"
         for name in ("tokenizer.json", "chat_template.jinja"):
             assert (merged / name).read_text() == ({"low": low, "high": high}[side] / name).read_text()
         text = " ".join((merged / "README.md").read_text().split())
