@@ -25,7 +25,8 @@ from cef_env.eval.plotting import (
     place_labels,
     styled,
 )
-from cef_env.eval.sweep import HIGH, LOW, STABLE, Frontier, Point
+from cef_env.eval.shape import HIGH, LOW, STABLE
+from cef_env.eval.sweep import Frontier, Point
 from cef_env.judge.types import Outcome
 
 if TYPE_CHECKING:
@@ -223,6 +224,8 @@ def training_figure(rows: Sequence[Mapping[str, Any]]) -> "Figure":
 
 def figures_of(split: SplitAnalysis) -> "dict[str, tuple[Figure, str]]":
     """Name -> (figure, caption) of every figure that the data of one split allow."""
+    if not split.counts.alphas:
+        return {}
     found = {
         "frontier": (
             frontier_figure(split.frontier),

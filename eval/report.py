@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cef_env.eval.analysis import SplitAnalysis, analyse
-from cef_env.eval.counts import OUTCOMES
+from cef_env.eval.counts import OUTCOMES, Tables
 from cef_env.eval.figures import figures_of, training_figure, words
 from cef_env.eval.plotting import inline_svg, save
 from cef_env.eval.records import Sample
@@ -36,7 +36,7 @@ class Picture:
 
 def write_report(
     out: str | os.PathLike[str],
-    samples: Iterable[Sample],
+    samples: Iterable[Sample] | Tables,
     meta: Mapping[str, Any] | None = None,
     train_log: Sequence[Mapping[str, Any]] | None = None,
     notes: Sequence[str] = (),
