@@ -57,7 +57,7 @@ class Chunk:
             magnitude_bits(source.to(dtype), self._buffer(f"bits {i}", integer))
             for i, source in enumerate(sources)
         ]
-        self._bound = max(_maximum(bits, dtype) for bits in self._bits)
+        self._bound = _maximum(self._bits, dtype)
         self._largest: torch.Tensor | None = None
         self._differences: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
 
@@ -151,9 +151,10 @@ def _digits_narrow(alpha: float, dtype: torch.dtype) -> int:
     return _EXACT if _coarse(alpha) == alpha and _coarse(1.0 - alpha) == 1.0 - alpha else 30
 
 
-def _maximum(bits: torch.Tensor, dtype: torch.dtype) -> float:
-    """The largest of magnitude bits, as the value that it stands for."""
-    return float(bits.max().view(dtype)) if bits.numel() else 0.0
+def _maximum(bits: Sequence[torch.Tensor], dtype: torch.dtype) -> float:
+    """The largest of magnitude bits, as the value that it stands for. Compared as integers: among floats,
+    NaN is larger than nothing."""
+    return float(torch.stack([part.max() for part in bits]).max().view(dtype)) if bits[0].numel() else 0.0
 
 
 def _above(values: torch.Tensor, limit: int) -> torch.Tensor | None:

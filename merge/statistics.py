@@ -149,7 +149,7 @@ def _ulps(a: torch.Tensor, b: torch.Tensor) -> np.ndarray:
     ranks = []
     for values in (a, b):
         bits = magnitude_bits(values).numpy().astype(np.int32 if values.dtype.itemsize == 2 else np.int64)
-        ranks.append(np.where(np.signbit(values.float().numpy()), -bits, bits))
+        ranks.append(np.where(np.signbit(values.float().numpy()), np.negative(bits), bits))
     distance = np.abs(ranks[1] - ranks[0])
     above = [distance.size, *(np.count_nonzero(distance >= 1 << i) for i in range(len(_BUCKETS) - 1)), 0]
     return np.subtract(above[:-1], above[1:], dtype=np.float64)

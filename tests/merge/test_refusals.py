@@ -186,12 +186,13 @@ def test_missing_shard(pair):
     refuse("shard model-00002-.* is missing", *pair)
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_nan_or_infinity_in_an_input(two, tmp_path, bad):
-    weights = load_file(two[1] / "model.safetensors")["model.norm.weight"]
+@pytest.mark.parametrize("side", [0, 1], ids=["low", "high"])
+@pytest.mark.parametrize("bad", [math.nan, -math.nan, math.inf])
+def test_nan_or_infinity_in_an_input(two, tmp_path, bad, side):
+    weights = load_file(two[side] / "model.safetensors")["model.norm.weight"]
     weights[3] = bad
-    edit(two[1], model__norm__weight=weights)
-    refuse_run("high: model.norm.weight holds NaN or infinity", *two, tmp_path / "out")
+    edit(two[side], model__norm__weight=weights)
+    refuse_run(f"{two[side].name}: model.norm.weight holds NaN or infinity", *two, tmp_path / "out")
     assert not (tmp_path / "out" / "alpha_0.5").exists()
 
 
