@@ -195,13 +195,15 @@ def write_run_report(root: Path, config: Config) -> Path:
 
     samples = read_samples(root / "sweep" / "samples.jsonl")
     remedy = "delete it, and run the same command again"
-    manifests = [read_json(path, remedy) for path in sorted(root.glob("*/manifest.json"))]
+    manifests = [read_json(path, remedy) for path in root.glob("*/manifest.json")]
+    manifests.sort(key=lambda manifest: list(STAGES).index(manifest["stage"]))
+    coverages = {name: "inf" if k is None else k for name, k in config.coverages.items()}
     meta = {
         "preset": config.preset,
         "seed": config.seed,
-        "coverages": {name: "inf" if k is None else k for name, k in config.coverages.items()},
+        "coverages": coverages,
         "sandbox tier": sorted({manifest["sandbox_tier"] for manifest in manifests}),
-        "config": config.model_dump(mode="json"),
+        "config": config.model_dump(mode="json") | {"coverages": coverages},
     }
     logs = [
         {"run": name, **json.loads(line)}
@@ -218,7 +220,21 @@ def write_run_report(root: Path, config: Config) -> Path:
             "The two trained checkpoints hold the same weights, so every alpha is one model: "
             "whatever differs below is chance. Train longer.",
         )
-    return write_report(root / "report", samples, meta, train_log=logs, notes=notes, seed=config.seed)
+    return write_report(
+        root / "report",
+        samples,
+        meta,
+        train_log=logs,
+        notes=notes,
+        seed=config.seed,
+        problems={s: {p.id: p for p in found} for s, found in evaluation_problems(config).items()},
+        made={
+            "effective alphas": "those asked for: weights in float32, averaged in memory",
+            "python": sorted({manifest["python"] for manifest in manifests}),
+            "versions": manifests[0]["versions"],
+        },
+        stages=manifests,
+    )
 
 
 STAGES: dict[str, Callable[[Run, Path], None]] = {
