@@ -35,6 +35,7 @@ for command in (
     merging.merge,
 ):
     app.command()(command)
+app.add_typer(evaluation.eval_app, name="eval")
 app.add_typer(problems_app, name="problems")
 app.add_typer(training.train_app, name="train")
 

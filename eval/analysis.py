@@ -1,10 +1,10 @@
 """Computes everything about a sweep once, so that summary, report, figures and terminal agree.
 
-from cef_env.eval import analyse, read_samples
-analyse(read_samples("samples.jsonl"))["hard"].claims
+from cef_env.eval import analyse, read_tables
+analyse(read_tables("runs/sweep"))["hard"].claims
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cef_env.errors import UserError
 from cef_env.eval.claims import judge_claims
-from cef_env.eval.counts import Counts, tabulate
+from cef_env.eval.counts import Counts, Tables, tabulate
 from cef_env.eval.ensembles import FOLDS, EnsembleComparison, compare_ensembles
 from cef_env.eval.intervals import Bootstrap, Interval
 from cef_env.eval.passk import ensemble_pass_at_k, pass_at_k
@@ -54,12 +54,12 @@ class SplitAnalysis:
     claims: tuple[Claim, ...]
 
 
-def analyse(samples: Iterable[Sample], seed: int = 0) -> dict[str, SplitAnalysis]:
+def analyse(samples: Iterable[Sample] | Tables, seed: int = 0) -> dict[str, SplitAnalysis]:
     """All statistics by split. `seed` drives the bootstrap and the folds; equal input gives equal output.
 
-    Raises `UserError` when there is no sample, or when no alpha of a split is complete.
+    Raises `UserError` when there is no sample, or when no member of a split is complete.
     """
-    tables = tabulate(samples)
+    tables = samples if isinstance(samples, Mapping) else tabulate(samples)
     if not tables:
         raise UserError("there is no sample to analyse; draw samples first")
     return {split: _analyse_split(counts, seed) for split, counts in tables.items()}

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cef_env.eval.analysis import Curve, SplitAnalysis, budget_grid
+from cef_env.eval.analysis import Curve, budget_grid
 from cef_env.eval.counts import OUTCOMES
 from cef_env.eval.intervals import Interval
 from cef_env.eval.palette import COLOURS, EXTRAPOLATED, INK, PAPER, SOFT
 from cef_env.eval.plotting import new_figure, place_labels, styled
+from cef_env.eval.records import Member
 from cef_env.eval.sweep import HIGH, LOW, STABLE, Frontier, Point
 from cef_env.judge.types import Outcome
 
@@ -36,6 +37,11 @@ def words(outcome: Outcome) -> str:
 def number(value: float) -> str:
     """With a true minus sign and no needless zeros."""
     return f"{value:g}".replace("-", "\N{MINUS SIGN}")
+
+
+def member_name(member: Member) -> str:
+    """The alpha, or the label of a control."""
+    return member.label if member.alpha is None else number(member.alpha)
 
 
 @styled
@@ -72,8 +78,20 @@ def frontier_figure(found: Frontier, narrow: bool = False) -> "Figure":
 _KIND_STYLE: tuple[dict[str, Any], ...] = (
     {"marker": "D", "markersize": 7.5, "color": INK, "ecolor": INK},
     {"marker": "o", "markersize": 5.5, "color": INK, "ecolor": INK},
-    {"marker": "o", "markersize": 6.5, "color": EXTRAPOLATED, "markerfacecolor": PAPER, "markeredgewidth": 1.6},
-    {"marker": "v", "markersize": 5.5, "color": EXTRAPOLATED, "markerfacecolor": PAPER, "markeredgewidth": 1.0},
+    {
+        "marker": "o",
+        "markersize": 6.5,
+        "color": EXTRAPOLATED,
+        "markerfacecolor": PAPER,
+        "markeredgewidth": 1.6,
+    },
+    {
+        "marker": "v",
+        "markersize": 5.5,
+        "color": EXTRAPOLATED,
+        "markerfacecolor": PAPER,
+        "markeredgewidth": 1.0,
+    },
 )
 
 
@@ -103,7 +121,7 @@ def _mark_alphas(ax: "Axes", alphas: Sequence[float]) -> None:
 @styled
 def outcomes_figure(found: Frontier, narrow: bool = False) -> "Figure":
     """Stacked shares of the outcomes, one bar per alpha; correct answers at the bottom."""
-    figure, (ax,) = new_figure(*((4.1, 3.6) if narrow else (6.4, 4.0)))
+    figure, (ax,) = new_figure(*((4.1, 3.8) if narrow else (6.4, 5.3)))
     places = np.arange(len(found.points))
     base = np.zeros(len(places))
     for outcome in OUTCOMES:
@@ -192,7 +210,7 @@ def turnover_figure(alphas: Sequence[float], jaccard: NDArray[np.float64], narro
     from matplotlib.patches import Rectangle
 
     size = len(alphas)
-    figure, (ax,) = new_figure(*((4.1, 3.9) if narrow else (6.4, 5.4)))
+    figure, (ax,) = new_figure(*((4.1, 3.9) if narrow else (6.4, 5.3)))
     ax.grid(False)
     shades = LinearSegmentedColormap.from_list("solved", ["#eef0f6", "#93a0cf", "#1f2d6b"])
     known = jaccard[~np.isnan(jaccard)]

@@ -8,6 +8,7 @@ in the page can run. Does not know what a run directory is: see `report.py` and 
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from cef_env.eval import palette
 from cef_env.eval.claim_lines import VERDICT_CLASSES, VERDICT_MARKS, VERDICT_WORDS
 from cef_env.eval.counts import OUTCOMES
-from cef_env.eval.figures import number, words
+from cef_env.eval.figures import member_name, number, words
 from cef_env.eval.intervals import Interval
 from cef_env.eval.plotting import inline_svg, save
 
@@ -66,7 +67,14 @@ def render(template: str, scripts: Sequence[str], **values: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        number=_number, alpha=number, words=words, sentence=_sentence, slug=slug, thousands=_thousands
+        number=_number,
+        typeset=typeset,
+        member=member_name,
+        alpha=number,
+        words=words,
+        sentence=_sentence,
+        slug=slug,
+        thousands=thousands,
     )
     script = "\n".join(_file(name) for name in scripts)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -115,6 +123,12 @@ def slug(text: str) -> str:
     return "".join(c if c.isascii() and c.isalnum() else "-" for c in text)
 
 
+def typeset(text: str) -> str:
+    """Names of measures with true minus signs and Greek letters."""
+    text = re.sub(r"\balphas?\b(?= -?\d)", "\N{GREEK SMALL LETTER ALPHA} =", text)
+    return re.sub(r"(?<![\w.])-(?=\d)", "\N{MINUS SIGN}", text).replace(" - ", " \N{MINUS SIGN} ")
+
+
 def _plain(value: Any) -> str:
     if value is None:
         return "not set"
@@ -143,7 +157,8 @@ def _signed(value: float) -> str:
     return f"{value + 0.0:.3f}".replace("-", "\N{MINUS SIGN}")
 
 
-def _thousands(value: int) -> str:
+def thousands(value: int) -> str:
+    """With thin spaces: 55 296."""
     return f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
 
 

@@ -50,9 +50,7 @@ def styled(draw: "Callable[P, Figure]") -> "Callable[P, Figure]":
     return wrapper
 
 
-def new_figure(
-    width: float, height: float, columns: int = 1, rows: int = 1
-) -> "tuple[Figure, list[Axes]]":
+def new_figure(width: float, height: float, columns: int = 1, rows: int = 1) -> "tuple[Figure, list[Axes]]":
     """A figure in inches that no global state knows of, and its axes from left to right and down."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

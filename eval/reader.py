@@ -2,7 +2,7 @@
 
 A page cannot hold a million programs. A fixed rule chooses: of every problem, alpha and outcome the first
 answer, then the second, and so on up to `MOST`, problem by problem in the order of the page, until the next
-would exceed the budget. Nothing is chosen by what it says. Does not judge and does not read files.
+would exceed the budget. Nothing is chosen by what it says. Does not judge.
 """
 
 import base64
@@ -11,9 +11,12 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from cef_env.eval.counts import OUTCOMES, Counts
-from cef_env.eval.records import Sample
+from cef_env.eval.programs import read_judgements, read_programs
+from cef_env.eval.records import Member, Sample
+from cef_env.eval.tables import iter_folder
 from cef_env.judge.types import Outcome, TestResult, Verdict
 from cef_env.problems import Problem
 
@@ -50,21 +53,43 @@ class Archive:
     total: int
 
 
-Cell = tuple[str, str, float, Outcome]
+Cell = tuple[str, str, Member, Outcome]
 
 
 def choose(samples: Iterable[Sample], tables: Sequence[Counts]) -> list[Sample]:
-    """Of every problem, alpha and outcome of `tables` the first `MOST` samples by index; others are left out."""
-    wanted = {(t.split, p, a) for t in tables for p in t.problem_ids for a in t.alphas}
+    """Of every problem, member and outcome of `tables` the first `MOST` samples by index; others are left out."""
+    wanted = {(t.split, p, m) for t in tables for p in t.problem_ids for m in t.members}
     cells: dict[Cell, list[Sample]] = {}
     for sample in samples:
-        if (sample.split, sample.problem_id, sample.alpha) not in wanted:
+        place = (sample.split, sample.problem_id, sample.member)
+        if place not in wanted:
             continue
-        cell = cells.setdefault((sample.split, sample.problem_id, sample.alpha, sample.outcome), [])
+        cell = cells.setdefault((*place, sample.outcome), [])
         if len(cell) < MOST or sample.index < cell[-1].index:
             bisect.insort(cell, sample, key=lambda s: s.index)
             del cell[MOST:]
     return [sample for cell in cells.values() for sample in cell]
+
+
+def read_answers(folder: Path, tables: Sequence[Counts]) -> list[Answer]:
+    """What `choose` chooses of a sweep, with programs and verdicts where the folder has them."""
+    chosen = choose(iter_folder(folder), tables)
+    hashes = {s.program_sha256 for s in chosen if s.program_sha256 is not None}
+    programs = {row.sha256: row.program for row in read_programs(folder, hashes)}
+    pairs = {(s.problem_id, s.program_sha256) for s in chosen}
+    verdicts = {
+        (row.problem_id, row.sha256): row
+        for row in read_judgements(folder)
+        if (row.problem_id, row.sha256) in pairs
+    }
+    answers = []
+    for sample in chosen:
+        row = verdicts.get((sample.problem_id, sample.program_sha256 or ""))
+        text = programs.get(sample.program_sha256 or "")
+        answers.append(
+            Answer(sample, text, row.tests if row else (), (row.compile_error or "") if row else "")
+        )
+    return answers
 
 
 def pack(
@@ -78,7 +103,7 @@ def pack(
     cells: dict[Cell, list[Answer]] = {}
     for answer in answers:
         s = answer.sample
-        cells.setdefault((s.split, s.problem_id, s.alpha, s.outcome), []).append(answer)
+        cells.setdefault((s.split, s.problem_id, s.member, s.outcome), []).append(answer)
     for cell in cells.values():
         cell.sort(key=lambda a: a.sample.index)
     blocks: dict[tuple[int, int], list[str]] = {}
@@ -113,7 +138,7 @@ def _of_rank(
 ) -> Iterator[tuple[tuple[int, int], list[Answer]]]:
     for s, counts in enumerate(tables):
         for p, id_ in enumerate(counts.problem_ids):
-            here = (cells.get((counts.split, id_, a, o), []) for a in counts.alphas for o in OUTCOMES)
+            here = (cells.get((counts.split, id_, m, o), []) for m in counts.members for o in OUTCOMES)
             ranked = [cell[rank] for cell in here if len(cell) > rank]
             if ranked:
                 yield (s, p), ranked
@@ -129,17 +154,19 @@ def _about(problem: Problem) -> dict[str, object]:
 
 
 def _row(answer: Answer, counts: Counts) -> list[object]:
-    """alpha, index, outcome, tokens, program, cause, then per test: verdict, length, CPU ms, MiB; the first
+    """member, index, outcome, tokens, program, cause, then per test: verdict, length, CPU ms, MiB; the first
     failure in words."""
     sample, tests = answer.sample, answer.tests
     failure = next((t.detail for t in tests if t.verdict is not Verdict.ACCEPTED), "")
     return [
-        counts.at(sample.alpha),
+        counts.members.index(sample.member),
         sample.index,
         OUTCOMES.index(sample.outcome),
         sample.tokens,
         None if answer.program is None else _cut(answer.program),
-        (sample.format_error or answer.compile_error or ("does not compile" if sample.compile_error else ""))[:500],
+        (sample.format_error or answer.compile_error or ("does not compile" if sample.compile_error else ""))[
+            :500
+        ],
         [VERDICTS.index(t.verdict) for t in tests],
         [t.length for t in tests],
         [round(1000 * t.cpu_s) for t in tests],

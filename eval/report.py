@@ -16,8 +16,10 @@ from typing import Any
 
 from cef_env.eval.analysis import SplitAnalysis, analyse
 from cef_env.eval.claim_lines import claim_groups, tally
+from cef_env.eval.counts import Counts, Tables
 from cef_env.eval.figures import (
     frontier_figure,
+    member_name,
     number,
     outcomes_figure,
     pass_at_k_figure,
@@ -25,7 +27,7 @@ from cef_env.eval.figures import (
     training_figure,
     turnover_figure,
 )
-from cef_env.eval.page import Picture, embed, flatten, picture, render, slug
+from cef_env.eval.page import Picture, embed, flatten, picture, render, slug, thousands
 from cef_env.eval.reader import MOST, Answer, Archive, pack
 from cef_env.eval.records import Sample
 from cef_env.eval.summary import clean, summary_of, write_summary
@@ -59,7 +61,7 @@ class Material:
 
 def write_report(
     out: str | os.PathLike[str],
-    samples: Iterable[Sample],
+    samples: Iterable[Sample] | Tables,
     meta: Mapping[str, Any] | None = None,
     train_log: Sequence[Mapping[str, Any]] = (),
     notes: Sequence[str] = (),
@@ -71,14 +73,17 @@ def write_report(
     Arguments other than `out`, `samples` and `seed` are those of `Material`. Returns the path of the page.
     Raises `UserError` when there is no complete alpha to report.
     """
-    splits = analyse(samples, seed)
+    splits = _hard_first(analyse(samples, seed))
     write_summary(summary_of(splits, meta), Path(out) / "summary.json")
     return write_page(out, splits, Material(meta or {}, train_log, notes, **material))
 
 
-def write_page(
-    out: str | os.PathLike[str], splits: Mapping[str, SplitAnalysis], material: Material
-) -> Path:
+def _hard_first(splits: Mapping[str, SplitAnalysis]) -> dict[str, SplitAnalysis]:
+    """The paper's headline is about hard problems, so the page begins with them."""
+    return dict(sorted(splits.items(), key=lambda item: ("hard" not in item[0], item[0])))
+
+
+def write_page(out: str | os.PathLike[str], splits: Mapping[str, SplitAnalysis], material: Material) -> Path:
     """Write `report.html` and `figures/*` of results that are already computed."""
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
@@ -154,17 +159,17 @@ def pictures(name: str, split: SplitAnalysis, figures_to: Path | None) -> dict[s
 def _facts(splits: Mapping[str, SplitAnalysis], about: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The few facts of the head of the page."""
     tables = [split.counts for split in splits.values()]
-    answers = f"{sum(int(t.n.sum()) for t in tables):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
     alphas = sorted({a for t in tables for a in t.alphas})
+    controls = {m for t in tables for m in t.members if m.alpha is None}
     facts = [
         (name, str(about[name])) for name in ("preset", "model", "setting", "seed") if _short(about.get(name))
     ]
-    return [
-        *facts,
-        ("alphas", f"{len(alphas)}, {number(alphas[0])} to {number(alphas[-1])}"),
-        ("problems", ", ".join(f"{len(t.problem_ids)} {t.split}" for t in tables)),
-        ("answers", answers),
-    ]
+    if alphas:
+        facts.append(("alphas", f"{len(alphas)}, {number(alphas[0])} to {number(alphas[-1])}"))
+    if controls:
+        facts.append(("controls", str(len(controls))))
+    facts.append(("problems", ", ".join(f"{len(t.problem_ids)} {t.split}" for t in tables)))
+    return [*facts, ("answers", thousands(sum(int(t.n.sum()) for t in tables)))]
 
 
 def _short(value: Any) -> bool:
@@ -177,27 +182,23 @@ def _map(
     """What the map of outcomes is drawn from."""
     return {
         "verdicts": [v.value.replace("_", " ") for v in Verdict],
-        "splits": [
-            {
-                "name": name,
-                "alphas": split.counts.alphas,
-                "names": [number(a) for a in split.counts.alphas],
-                "ends": [
-                    split.counts.alphas.index(a) if a in split.counts.alphas else None for a in (LOW, HIGH)
-                ],
-                "stable": [i for i, a in enumerate(split.counts.alphas) if STABLE[0] <= a <= STABLE[1]],
-                "problems": [
-                    [
-                        id_,
-                        "" if id_ not in problems.get(name, {}) else problems[name][id_].title,
-                        "" if id_ not in problems.get(name, {}) else problems[name][id_].difficulty or "",
-                    ]
-                    for id_ in split.counts.problem_ids
-                ],
-                "counts": split.counts.outcomes.reshape(len(split.counts.alphas), -1).tolist(),
-            }
-            for name, split in splits.items()
+        "splits": [_map_of(name, split.counts, problems.get(name, {})) for name, split in splits.items()],
+    }
+
+
+def _map_of(name: str, counts: Counts, known: Mapping[str, Problem]) -> dict[str, Any]:
+    levels = counts.difficulties or (None,) * len(counts.problem_ids)
+    return {
+        "name": name,
+        "alphas": [member.alpha for member in counts.members],
+        "names": [member_name(member) for member in counts.members],
+        "ends": [counts.alphas.index(a) if a in counts.alphas else None for a in (LOW, HIGH)],
+        "stable": [i for i, a in enumerate(counts.alphas) if STABLE[0] <= a <= STABLE[1]],
+        "problems": [
+            [id_, known[id_].title if id_ in known else "", level or ""]
+            for id_, level in zip(counts.problem_ids, levels, strict=True)
         ],
+        "counts": counts.outcomes.reshape(len(counts.members), -1).tolist(),
     }
 
 

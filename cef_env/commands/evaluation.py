@@ -1,17 +1,113 @@
-"""`cef report`: what a run found, as tables, figures and one page."""
+"""`cef eval` and `cef report`: sampling a sweep, and what it found as tables, figures and one page."""
 
+import os
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from cef_env.commands.console import console
+from cef_env.commands.console import Out, console, errors
+from cef_env.commands.merging import parse_alphas
 from cef_env.errors import UserError
 
+if TYPE_CHECKING:
+    from cef_env.eval.counts import Tables
 
-def report(run: Annotated[Path, typer.Argument(help="A run directory of `cef reproduce`.")]) -> None:
+eval_app = typer.Typer(
+    help="Sample and judge a sweep over alpha; join, import and export sweeps.",
+    invoke_without_command=True,
+)
+Folder = Annotated[Path, typer.Argument(help="A folder of cef eval.")]
+
+
+@eval_app.callback()
+def evaluate(
+    context: typer.Context,
+    problems: Annotated[
+        str, typer.Option(help="SOURCE or NAME=SOURCE, several with commas.")
+    ] = "builtin:hard",
+    samples: Annotated[int, typer.Option(help="Answers to each problem by each member.")] = 10,
+    out: Out = Path("runs/eval"),
+    agent: Annotated[str | None, typer.Option(help="Agent string; by default hf:LOW.")] = None,
+    env: Annotated[str, typer.Option(help="Environment id.")] = "cef/Reasoning-v0",
+    alphas: Annotated[str, typer.Option(help="-0.5:1.5:0.25 or 0,1; one alone labels --agent.")] = "",
+    low: Annotated[Path | None, typer.Option(help="Checkpoint of the smaller coverage (alpha 0).")] = None,
+    high: Annotated[Path | None, typer.Option(help="Checkpoint of the larger coverage (alpha 1).")] = None,
+    member: Annotated[list[str] | None, typer.Option(help="LABEL=AGENT; a number is an alpha.")] = None,
+    control: Annotated[
+        list[str] | None, typer.Option(help="random-direction, or temperature=1.2,1.5; may be repeated.")
+    ] = None,
+    shard: Annotated[str | None, typer.Option(help="i/n: this process does every n-th chunk.")] = None,
+    temperature: Annotated[float | None, typer.Option(help="Of sampling.")] = None,
+    max_new_tokens: Annotated[int | None, typer.Option(help="Token budget of one message.")] = None,
+    chunk_problems: Annotated[int, typer.Option(help="Problems sampled at once.")] = 4,
+    chunk_samples: Annotated[int, typer.Option(help="Answers to each of them sampled at once.")] = 25,
+    seed: int = 0,
+) -> None:
+    """Samples and judges N answers to every problem by every member; killed, run the same command again."""
+    if context.invoked_subcommand is not None:
+        return
+    from cef_env.eval.run import Request, parse_shard, run_sweep
+    from cef_env.ui import Reporter
+
+    sys.path.insert(0, os.getcwd())  # where the module of module:attr usually is
+    request = Request(
+        tuple(problems.split(",")), samples, agent, env, tuple(parse_alphas(alphas)) if alphas else (), low,
+        high, tuple(member or ()), tuple(control or ()), seed, temperature, max_new_tokens, chunk_problems,
+        chunk_samples, parse_shard(shard),
+    )  # fmt: skip
+    with Reporter(errors).bar("eval", 1) as progress:
+        folder = run_sweep(request, out, progress)
+    if request.shard is None:
+        show_sweep(folder)
+    else:
+        console.print(f"Shard: {escape(str(folder))}; when all are there: cef eval join {escape(str(out))}")
+
+
+@eval_app.command("join")
+def join_shards(
+    out: Annotated[Path, typer.Argument(help="Folder to write.")],
+    shards: Annotated[list[Path] | None, typer.Argument(help="By default OUT/shard-*.")] = None,
+) -> None:
+    """Joins the shards of one sweep."""
+    from cef_env.eval.join import join
+    from cef_env.ui import Reporter
+
+    with Reporter(errors).bar("join", 1) as progress:
+        join(out, shards or [], progress)
+    show_sweep(out)
+
+
+@eval_app.command("compact")
+def compact_samples(folder: Folder) -> None:
+    """Replaces samples.jsonl of a complete sweep by samples.parquet, which is smaller and faster to read."""
+    from cef_env.eval.tables import compact
+
+    console.print(escape(str(compact(folder))), soft_wrap=True)
+
+
+@eval_app.command("show")
+def show(
+    folder: Folder,
+    partial: Annotated[bool, typer.Option(help="Of what is there, while it is still running.")] = False,
+) -> None:
+    """Outcome rates of every member."""
+    show_sweep(folder, partial)
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="A run of cef reproduce, or a folder of cef eval.")],
+) -> None:
     """Writes summary, figures and report of a run again."""
+    if (run / "plan.json").is_file():
+        from cef_env.eval.folder_report import write_folder_report
+
+        page = write_folder_report(run)
+        show_sweep(run)
+        console.print(f"Report: {escape(str(page))}", soft_wrap=True)
+        return
     from cef_env.experiment import write_run_report
     from cef_env.training import Config
 
@@ -25,12 +121,24 @@ def report(run: Annotated[Path, typer.Argument(help="A run directory of `cef rep
 
 def show_run(out: Path, page: Path) -> None:
     """The tables of a finished run, and where its report is."""
-    from cef_env.eval import read_samples
+    show_sweep(out / "sweep")
+    console.print(f"Report: {escape(str(page))}", soft_wrap=True)
+
+
+def show_sweep(folder: Path, partial: bool = False) -> None:
+    """Outcome rates and claims of a sweep."""
+    from cef_env.eval import read_tables
+
+    show_tables(read_tables(folder, partial))
+
+
+def show_tables(tables: "Tables") -> None:
+    """Outcome rates, and claims where an alpha was sampled."""
     from cef_env.eval.analysis import analyse
     from cef_env.eval.table import claims_table, outcome_table
 
-    splits = analyse(read_samples(out / "sweep" / "samples.jsonl"))
+    splits = analyse(tables)
     for split in splits.values():
         console.print(outcome_table(split))
-    console.print(claims_table(splits))
-    console.print(f"Report: {escape(str(page))}", soft_wrap=True)
+    if any(split.claims for split in splits.values()):
+        console.print(claims_table(splits))

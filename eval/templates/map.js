@@ -39,7 +39,7 @@ const outcomeMap = (() => {
     const compare = (a, b) => (typeof a === "string" ? collator.compare(a, b) : a - b);
     const keys = new Map(order.map((r) => [r, key(r)]));
     order.sort((a, b) => compare(keys.get(a), keys.get(b)) || collator.compare(problems[a][0], problems[b][0]));
-    const by = column === null ? sort.value : `solve rate at α = ${names[column]}, ${rising ? "lowest" : "highest"} first`;
+    const by = column === null ? sort.value : `solve rate at ${called(column)}, ${rising ? "lowest" : "highest"} first`;
     byId("said").textContent = `${order.length} of ${problems.length} problems, by ${by}.`;
     at = [0, Math.min(at[1], names.length - 1)];
     draw();
@@ -57,6 +57,7 @@ const outcomeMap = (() => {
     return `linear-gradient(0deg, ${stops.join(",")})`;
   }
 
+  const called = (a) => (MAP.splits[split].alphas[a] === null ? "" : "α = ") + MAP.splits[split].names[a];
   const spoken = (numbers) => numbers.map((n, o) => (n ? `${n} ${NAMES[o]}` : "")).filter(Boolean).join(", ");
 
   function draw() {
@@ -73,17 +74,17 @@ const outcomeMap = (() => {
         table.tHead.rows[0].cells[a + 1].firstChild.focus();
       });
       const order = column !== a ? "none" : rising ? "ascending" : "descending";
-      const kind = end >= 0 ? "end" : alpha < 0 || alpha > 1 ? "beyond" : "";
+      const kind = end >= 0 ? "end" : alpha !== null && (alpha < 0 || alpha > 1) ? "beyond" : "";
       head.append(make("th", { scope: "col", class: kind, "aria-sort": order }, button));
     });
     const rows = order.map((r, i) => {
       const [id, title] = problems[r];
-      const name = title || id;
-      const row = make("tr", {}, make("th", { scope: "row", title: title ? `${title} (${id})` : id }, name));
+      const name = title ? [title, make("small", {}, id)] : [id];
+      const row = make("tr", {}, make("th", { scope: "row", title: title ? `${title} (${id})` : id }, ...name));
       alphas.forEach((_, a) => {
         const numbers = counts(r, a);
         const cell = make("td", { role: "gridcell", tabindex: i === at[0] && a === at[1] ? 0 : -1,
-          "aria-label": `α ${names[a]}: ${spoken(numbers)}`, title: `α = ${names[a]}: ${spoken(numbers)}` });
+          "aria-label": `${called(a)}: ${spoken(numbers)}`, title: `${called(a)}: ${spoken(numbers)}` });
         cell.style.backgroundImage = fill(numbers);
         row.append(cell);
       });

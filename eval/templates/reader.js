@@ -75,7 +75,7 @@ const reader = (() => {
     const [id, title, difficulty] = problems[place[1]];
     const counts = outcomeMap.counts(place[0], place[1], place[2]);
     const a = place[2];
-    const kind = alphas[a] === 0 ? ", the low checkpoint" : alphas[a] === 1 ? ", the high checkpoint"
+    const kind = alphas[a] === null ? ", a control" : alphas[a] === 0 ? ", the low checkpoint" : alphas[a] === 1 ? ", the high checkpoint"
       : alphas[a] < 0 || alphas[a] > 1 ? ", extrapolated" : ", interpolated";
     const chips = [["all", null], ...NAMES.map((n, o) => [n, o])].filter(([, o]) => o === null || counts[o]).map(([label, o]) => {
       const here = answers.filter((x) => x[0] === a && (o === null || x[2] === o)).length;
@@ -90,7 +90,7 @@ const reader = (() => {
       make("p", { class: "sub" }, [title ? id : "", name, difficulty].filter(Boolean).join(" · ")),
       make("div", { class: "reader-row" },
         button("alpha-back", "◂", () => turn(-1), { "aria-label": "next lower alpha", title: "[" }),
-        make("span", { class: alphas[a] < 0 || alphas[a] > 1 ? "beyond" : "" }, make("b", {}, `α = ${names[a]}`), kind),
+        make("span", { class: alphas[a] !== null && (alphas[a] < 0 || alphas[a] > 1) ? "beyond" : "" }, make("b", {}, (alphas[a] === null ? "" : "α = ") + names[a]), kind),
         button("alpha-on", "▸", () => turn(1), { "aria-label": "next higher alpha", title: "]" })),
       make("div", { class: "reader-row", role: "group", "aria-label": "Outcomes to show" }, ...chips),
       make("div", { class: "reader-row" },

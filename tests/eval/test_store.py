@@ -11,23 +11,24 @@ from pathlib import Path
 import pytest
 
 from cef_env.errors import UserError
-from cef_env.eval import Chunk, Sample, SampleStore, plan_chunks, read_samples
+from cef_env.eval import Chunk, Member, Sample, SampleStore, plan_chunks, read_samples
 from cef_env.judge.types import Outcome
 
 PROBLEMS = [f"p{i}" for i in range(5)]
 
 
-def answer(split: str, alpha: float, problem: str, index: int) -> Sample:
+def answer(split: str, member: Member, problem: str, index: int) -> Sample:
     kinds = list(Outcome)
     kind = kinds[(int(problem[1:]) + index) % 3] if index % 4 else Outcome.FORMAT_ERROR
     cause = "no_code" if kind is Outcome.FORMAT_ERROR else None
     return Sample(
-        problem, split, alpha, index, kind, index % 4, cause, None if cause else "ab" * 32, index, ("t",)
-    )
+        problem, split, member.alpha, index, kind, index % 4, cause, None if cause else "ab" * 32, index,
+        ("t",), label=member.label,
+    )  # fmt: skip
 
 
 def fill(chunk: Chunk) -> list[Sample]:
-    return [answer(*cell) for cell in sorted(chunk.cells)]
+    return [answer(*cell) for cell in sorted(chunk.cells, key=lambda cell: cell[2:])]
 
 
 def all_chunks() -> list[Chunk]:

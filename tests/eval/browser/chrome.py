@@ -114,7 +114,9 @@ class Chrome:
 
     def picture(self, path: Path, whole: bool = False) -> None:
         """A PNG of the window, or of the whole page."""
-        data = self._call("Page.captureScreenshot", {"captureBeyondViewport": whole, **self._clip(whole)})["data"]
+        data = self._call("Page.captureScreenshot", {"captureBeyondViewport": whole, **self._clip(whole)})[
+            "data"
+        ]
         path.write_bytes(base64.b64decode(data))
 
     def _clip(self, whole: bool) -> dict[str, Any]:
