@@ -183,8 +183,10 @@ def report_stage(run: Run, folder: Path) -> None:
     write_run_report(run.root, run.config)
 
 
-def write_run_report(root: Path, config: Config) -> Path:
+def write_run_report(root: Path, config: Config, out: Path | None = None) -> Path:
     """Summary, figures and report of a run whose sweep is done; returns the path of the page.
+
+    `out`: by default `report` inside the run.
 
     The summary holds only what samples and config determine, so that equal runs give equal files.
     """
@@ -220,7 +222,7 @@ def write_run_report(root: Path, config: Config) -> Path:
             "whatever differs below is chance. Train longer.",
         )
     return write_report(
-        root / "report",
+        out or root / "report",
         tables,
         meta,
         train_log=logs,

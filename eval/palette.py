@@ -19,6 +19,12 @@ PALETTE = {
     "optimization": ("#c77b0e", "#f2bd4e"),
     "correctness": ("#5b89d2", "#6f80e0"),
     "format": ("#81868f", "#6b737d"),
+    "run-1": ("#15191e", "#e9e7e0"),
+    "run-2": ("#b0560c", "#f0a24e"),
+    "run-3": ("#2f73b8", "#6fb3f2"),
+    "run-4": ("#8a3a86", "#d98ad6"),
+    "run-5": ("#4c7a1c", "#9bcf63"),
+    "run-6": ("#6d727b", "#9aa0aa"),
     "yes": ("#05673f", "#4fd3a8"),
     "no": ("#9c3010", "#ff9673"),
     "code-word": ("#34469a", "#a3b0ff"),
@@ -31,6 +37,8 @@ TEXT = ("ink", "soft", "accent", "yes", "no", "code-word", "code-text", "code-nu
 GROUNDS = ("paper", "panel")
 """Colours that text may stand on."""
 
+RUNS = tuple(name for name in PALETTE if name.startswith("run-"))
+"""Colours of runs that are compared; marks tell them apart, too."""
 NAMES = {
     Outcome.CORRECT: "correct",
     Outcome.OPTIMIZATION_FAILURE: "optimization",
@@ -55,6 +63,6 @@ def css() -> str:
 
 def themed(svg: str) -> str:
     """`svg` with the light colours replaced by the variables that hold them."""
-    for name in ("paper", "ink", "soft", "accent", *NAMES.values()):
+    for name in ("paper", "ink", "soft", "accent", *NAMES.values(), *RUNS[1:]):
         svg = svg.replace(PALETTE[name][0], f"var(--{name})")
     return svg

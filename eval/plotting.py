@@ -105,7 +105,8 @@ def place_labels(
     """Write a label beside each point where it covers neither a drawn line, nor a point, nor another label.
 
     `points` (N, 2) in data units; `obstacles` (M, 2, 2): the segments that are drawn. Tries places around
-    each point at growing distance and takes the one with the least overlap; a thin line leads to far labels.
+    each point at growing distance and takes the one with the least overlap; a thin line leads to far labels. An
+    empty label writes nothing.
     """
     figure = ax.figure
     figure.canvas.draw()
@@ -118,6 +119,8 @@ def place_labels(
     boxes: list[Box] = []
     apart = np.hypot(*(at[:, None] - at[None]).transpose(2, 0, 1)) + 1e9 * np.eye(len(at))
     for i in np.argsort(apart.min(axis=1), kind="stable"):  # crowded points choose first
+        if not labels[i]:
+            continue
         w, h = (0.62 * size * len(labels[i]) + 2) * scale, (size + 3) * scale
         options: list[tuple[float, int, float, float, int, Box]] = []
         for radius in (9, 15, 22, 32):

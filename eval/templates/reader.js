@@ -87,7 +87,7 @@ const reader = (() => {
     });
     return make("header", { class: "reader-head" },
       make("div", { class: "bar" }, make("h2", { id: "reader-title" }, title || id), button("close", "Close", () => dialog.close(), { title: "Esc" })),
-      make("p", { class: "sub" }, [title ? id : "", name, difficulty].filter(Boolean).join(" · ")),
+      make("p", { class: "sub" }, [title ? id : "", name, difficulty === name ? "" : difficulty].filter(Boolean).join(" · ")),
       make("div", { class: "reader-row" },
         button("alpha-back", "◂", () => turn(-1), { "aria-label": "next lower alpha", title: "[" }),
         make("span", { class: alphas[a] !== null && (alphas[a] < 0 || alphas[a] > 1) ? "beyond" : "" }, make("b", {}, (alphas[a] === null ? "" : "α = ") + names[a]), kind),
@@ -102,8 +102,12 @@ const reader = (() => {
           make("kbd", {}, "["), " ", make("kbd", {}, "]"), " α, ", make("kbd", {}, "Esc"), " back")));
   }
 
-  function tests([, , , , , , verdicts, lengths, times, memories, failure]) {
-    if (!verdicts.length) return [make("p", { class: "hint" }, "No test was run, or its verdicts were not kept.")];
+  function tests([, , outcome, , , cause, verdicts, lengths, times, memories, failure]) {
+    if (!verdicts.length) {
+      const why = outcome === 3 ? "There is no program, so no test was run." : cause ? "It does not compile, so no test was run."
+        : "The verdicts of the tests were not kept.";
+      return [make("p", { class: "hint" }, why)];
+    }
     const limit = 1000 * (about.time || 0), longest = Math.max(...times, limit, 1);
     const rows = verdicts.map((v, t) => {
       const bar = make("span", { class: limit && times[t] >= limit ? "over" : "" });
