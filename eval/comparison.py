@@ -18,8 +18,9 @@ from cef_env.eval.figures import bars, fit, intervals_as_segments, number
 from cef_env.eval.page import Picture, flatten, picture, render, slug
 from cef_env.eval.palette import PALETTE, PAPER, RUNS
 from cef_env.eval.plotting import new_figure, place_labels, styled
+from cef_env.eval.shape import HIGH, LOW, STABLE
 from cef_env.eval.summary import clean
-from cef_env.eval.sweep import HIGH, LOW, STABLE, Frontier, Point
+from cef_env.eval.sweep import Frontier, Point
 from cef_env.files import write_atomic
 from cef_env.judge.types import Outcome
 

@@ -89,6 +89,10 @@ class Counts:
         rows = [i for i, member in enumerate(self.members) if keep(member)]
         if not rows:
             return None
+        return replace(self.only_rows(rows), left_out=tuple(filter(keep, self.left_out)))
+
+    def only_rows(self, rows: list[int]) -> "Counts":
+        """The members of these rows, possibly none."""
         return replace(
             self,
             members=tuple(self.members[i] for i in rows),
@@ -96,7 +100,7 @@ class Counts:
             causes=self.causes[rows],
             uncompiled=self.uncompiled[rows],
             tokens=self.tokens[rows],
-            left_out=tuple(filter(keep, self.left_out)),
+            left_out=(),
         )
 
     def with_tag(self, tag: str) -> "Counts":
@@ -141,26 +145,34 @@ class Tally:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """One sample in the form of `Sample.to_json`; `UserError` when it was added before."""
-        split, problem, index = row["split"], row["problem_id"], row["index"]
+        numbers, seen = self._cell(row)
+        bit = 1 << row["index"]
+        if seen[0] & bit:
+            raise occurs_twice(row)
+        seen[0] |= bit
+        self._count(numbers, row, 1, row["tokens"])
+
+    def add_group(self, row: Mapping[str, Any], answers: int, tokens: int) -> None:
+        """Several distinct samples that agree in all that is counted; `tokens` over all of them."""
+        self._count(self._cell(row)[0], row, answers, tokens)
+
+    def _cell(self, row: Mapping[str, Any]) -> tuple[list[int], list[int]]:
+        split, problem = row["split"], row["problem_id"]
         key = (split, row["alpha"], row.get("label", ""), problem)
         cell = self._cells.get(key)
         if cell is None:
             cell = self._cells[key] = [0] * _WIDTH, [0]
             self._about.setdefault((split, problem), (tuple(row["tags"]), row.get("difficulty")))
-        numbers, seen = cell
-        bit = 1 << index
-        if seen[0] & bit:
-            who = Member(key[1], key[2]).name
-            raise UserError(
-                f"sample {index} of {who} to problem {problem!r} of split {split!r} occurs twice; "
-                "merge the files without overlap"
-            )
-        seen[0] |= bit
-        numbers[_OUTCOME[row["outcome"]]] += 1
+        return cell
+
+    @staticmethod
+    def _count(numbers: list[int], row: Mapping[str, Any], answers: int, tokens: int) -> None:
+        numbers[_OUTCOME[row["outcome"]]] += answers
         if row["format_error"] is not None:
-            numbers[_CAUSE[row["format_error"]]] += 1
-        numbers[-2] += row.get("compile_error", False)
-        numbers[-1] += row["tokens"]
+            numbers[_CAUSE[row["format_error"]]] += answers
+        if row.get("compile_error", False):
+            numbers[-2] += answers
+        numbers[-1] += tokens
 
     def tables(self) -> dict[str, Counts]:
         """Counts per split, splits in alphabetical order; see `tabulate`."""
@@ -204,6 +216,15 @@ class Tally:
             tuple(difficulty for _, difficulty in about),
             tuple(m for m, ok in zip(members, full) if not ok),
         )
+
+
+def occurs_twice(row: Mapping[str, Any]) -> UserError:
+    """The refusal of a sample that is there already."""
+    who = Member(row["alpha"], row.get("label", "")).name
+    return UserError(
+        f"sample {row['index']} of {who} to problem {row['problem_id']!r} of split {row['split']!r} occurs "
+        "twice; merge the files without overlap"
+    )
 
 
 def tabulate(samples: Iterable[Sample]) -> dict[str, Counts]:

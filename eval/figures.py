@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cef_env.eval.analysis import Curve, budget_grid
+from cef_env.eval.comparisons import MemberRates
 from cef_env.eval.counts import OUTCOMES
 from cef_env.eval.intervals import Interval
 from cef_env.eval.palette import COLOURS, EXTRAPOLATED, INK, PAPER, SOFT
 from cef_env.eval.plotting import new_figure, place_labels, styled
 from cef_env.eval.records import Member
-from cef_env.eval.sweep import HIGH, LOW, STABLE, Frontier, Point
+from cef_env.eval.shape import HIGH, LOW, STABLE
+from cef_env.eval.sweep import Frontier, Point
 from cef_env.judge.types import Outcome
 
 if TYPE_CHECKING:
@@ -45,8 +47,10 @@ def member_name(member: Member) -> str:
 
 
 @styled
-def frontier_figure(found: Frontier, narrow: bool = False) -> "Figure":
-    """Optimization failures against correctness failures, one point per alpha, with 95% intervals."""
+def frontier_figure(
+    found: Frontier, controls: Sequence[MemberRates] = (), narrow: bool = False
+) -> "Figure":
+    """Optimization failures against correctness failures, one point per member, with 95% intervals."""
     figure, (ax,) = new_figure(*((4.1, 4.3) if narrow else (6.4, 5.3)))
     xs = [p.rates[Outcome.OPTIMIZATION_FAILURE] for p in found.points]
     ys = [p.rates[Outcome.CORRECTNESS_FAILURE] for p in found.points]
@@ -65,13 +69,24 @@ def frontier_figure(found: Frontier, narrow: bool = False) -> "Figure":
                 xerr=bars([xs[i] for i in rows]), yerr=bars([ys[i] for i in rows]),
                 linestyle="none", elinewidth=0.9, label=label, zorder=3, **style,
             )  # fmt: skip
+    drawn = [path, intervals_as_segments(xs, ys)]
+    if controls:
+        across = [m.rates[Outcome.OPTIMIZATION_FAILURE] for m in controls]
+        up = [m.rates[Outcome.CORRECTNESS_FAILURE] for m in controls]
+        ax.errorbar(
+            [x.value for x in across], [y.value for y in up], xerr=bars(across), yerr=bars(up),
+            linestyle="none", elinewidth=0.7, marker="x", markersize=5.5, color=SOFT, label="controls", zorder=2,
+        )  # fmt: skip
+        points = np.concatenate([points, [(x.value, y.value) for x, y in zip(across, up)]])
+        drawn.append(intervals_as_segments(across, up))
+        xs, ys = [*xs, *across], [*ys, *up]
     ax.set_xlabel("optimization failures (share of answers)")
     ax.set_ylabel("correctness failures (share of answers)")
     fit(ax, xs, ys)
     figure.legend(loc="outside upper left", ncols=1 if narrow else 2, handletextpad=0.5, columnspacing=1.6)
-    drawn = np.concatenate([path, intervals_as_segments(xs, ys)])
-    labels = [number(p.alpha) for p in found.points]
-    place_labels(ax, points, drawn, labels, [EXTRAPOLATED if p.extrapolated else INK for p in found.points])
+    labels = [number(p.alpha) for p in found.points] + [member_name(m.member) for m in controls]
+    colours = [EXTRAPOLATED if p.extrapolated else INK for p in found.points] + [SOFT] * len(controls)
+    place_labels(ax, points, np.concatenate(drawn), labels, colours)
     return figure
 
 
@@ -119,13 +134,16 @@ def _mark_alphas(ax: "Axes", alphas: Sequence[float]) -> None:
 
 
 @styled
-def outcomes_figure(found: Frontier, narrow: bool = False) -> "Figure":
-    """Stacked shares of the outcomes, one bar per alpha; correct answers at the bottom."""
+def outcomes_figure(
+    found: Frontier, controls: Sequence[MemberRates] = (), narrow: bool = False
+) -> "Figure":
+    """Stacked shares of the outcomes, one bar per alpha, then the controls; correct answers at the bottom."""
     figure, (ax,) = new_figure(*((4.1, 3.8) if narrow else (6.4, 5.3)))
-    places = np.arange(len(found.points))
+    members = [*found.points, *controls]
+    places = np.arange(len(members)) + 0.6 * (np.arange(len(members)) >= len(found.points))
     base = np.zeros(len(places))
     for outcome in OUTCOMES:
-        heights = np.array([p.rates[outcome].value for p in found.points])
+        heights = np.array([m.rates[outcome].value for m in members])
         ax.bar(
             places, heights, 0.86, base, color=COLOURS[outcome], edgecolor=PAPER, linewidth=0.8,
             label=words(outcome),
@@ -133,10 +151,14 @@ def outcomes_figure(found: Frontier, narrow: bool = False) -> "Figure":
         base += heights
     ax.grid(False)
     ax.set_ylim(0, 1)
-    ax.set_xlim(-0.6, len(places) - 0.4)
+    ax.set_xlim(-0.6, places[-1] + 0.6)
     ax.set_ylabel("share of answers")
     ax.spines["bottom"].set_visible(False)
     _mark_alphas(ax, [p.alpha for p in found.points])
+    if controls:
+        ax.set_xticks([*ax.get_xticks(), *places[len(found.points) :]])
+        names = [member_name(m.member).replace(" ", "\n", 1) for m in controls]
+        ax.set_xticklabels([*ax.get_xticklabels()[: len(found.points)], *names])
     figure.legend(
         loc="outside upper left", ncols=2 if narrow else 4, columnspacing=1.3, handletextpad=0.5,
         handlelength=1.0, handleheight=1.0,
@@ -171,8 +193,10 @@ def rates_figure(found: Frontier, narrow: bool = False) -> "Figure":
 
 
 @styled
-def pass_at_k_figure(singles: Sequence[Curve], pools: Sequence[Curve], narrow: bool = False) -> "Figure":
-    """pass@k of the best single alpha and of the pools at the same budget; the other alphas thin behind."""
+def pass_at_k_figure(
+    singles: Sequence[Curve], pools: Sequence[Curve], controls: Sequence[Curve] = (), narrow: bool = False
+) -> "Figure":
+    """pass@k of the best single alpha and of the pools at the same budget; other members thin behind."""
     from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
     figure, (ax,) = new_figure(*((4.1, 4.4) if narrow else (6.4, 5.3)))
@@ -191,6 +215,11 @@ def pass_at_k_figure(singles: Sequence[Curve], pools: Sequence[Curve], narrow: b
             curve.budgets, [v.value for v in curve.values], color=colour, linestyle=style, linewidth=width,
             label=label,
         )  # fmt: skip
+    for curve in controls:
+        means = [v.value for v in curve.values]
+        ax.plot(curve.budgets, means, color=SOFT, linewidth=1.0, linestyle=":", zorder=1)
+    if controls:
+        ax.plot([], [], color=SOFT, linewidth=1.0, linestyle=":", label="each control alone")
     if len(singles) > 1:
         ax.plot([], [], color=SOFT, linewidth=0.8, alpha=0.6, label="each other alpha alone")
     ax.set_xscale("log")

@@ -1,14 +1,21 @@
-"""95% intervals by a bootstrap over problems, paired over alpha.
+"""95% intervals by a bootstrap over problems, paired over members.
 
 Problems are the units that were drawn at random, so problems are resampled, with all their answers; one
-resampling serves every alpha and every statistic, so differences between alphas are paired (unpaired
-intervals are several times too wide). Percentile intervals; with fewer than two problems there is no
-interval, and it is NaN. Does not cover the randomness of training: for that, train several seeds.
+resampling serves every member and every statistic, so differences between members are paired (unpaired
+intervals are several times too wide). Does not cover the randomness of training: for that, train several
+seeds.
+
+Percentile intervals at widened levels: means of P resampled problems spread by sqrt((P - 1) / P) too little,
+and their quantiles are normal where Student's t is needed, so a plain percentile interval is too narrow for
+few problems. The level of each tail becomes Phi(-sqrt(P / (P - 1)) t_(tail, P-1)) ("expanded percentile",
+Hesterberg 2015, "What teachers should know about the bootstrap"): 0.017 in place of 0.025 for 24 problems.
+With fewer than two problems there is no interval, and it is NaN with a reason.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +24,8 @@ Floats = NDArray[np.float64]
 
 RESAMPLES = 2000
 LEVEL = 0.95
+UNDEFINED = "not defined on these data, or on a part of their resamples"
+ONE_PROBLEM = "an interval needs two problems"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +35,8 @@ class Interval:
     value: float
     low: float = math.nan
     high: float = math.nan
+    reason: str = field(default="", compare=False)
+    """Why something is NaN; empty when nothing is."""
 
     @property
     def above_zero(self) -> bool:
@@ -40,7 +51,9 @@ class Interval:
         return not math.isnan(self.low)
 
     def __str__(self) -> str:
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+        if math.isnan(self.value):
+            return f"- ({self.reason})" if self.reason else "-"
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]" if self.known else f"{self.value:.3f}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,19 +78,35 @@ class Bootstrap:
         draws = values @ self.weights.T
         return [interval(float(v.mean()), d, values.shape[1]) for v, d in zip(values, draws)]
 
-    def statistic(self, values: Floats, function: Callable[[Floats], Floats]) -> Interval:
+    def statistic(
+        self, values: Floats, function: Callable[[Floats], Floats], level: float = LEVEL
+    ) -> Interval:
         """`function` of the means of the rows of `values`, shape (A, P).
 
         `function` maps means of shape (A, draws) to shape (draws,); it is called for the data and for the
-        resamples, which is how ratios and maxima over alpha get their intervals.
+        resamples, which is how ratios and maxima over members get their intervals.
         """
         value = float(function(values.mean(axis=1)[:, None])[0])
-        return interval(value, function(values @ self.weights.T), values.shape[1])
+        return interval(value, function(values @ self.weights.T), values.shape[1], level)
 
 
 def interval(value: float, draws: Floats, units: int, level: float = LEVEL) -> Interval:
-    """Percentile interval of bootstrap draws; without bounds when there are fewer than two units."""
-    if units < 2 or not math.isfinite(value) or not np.all(np.isfinite(draws)):
-        return Interval(value)
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    """Interval from bootstrap draws over `units` problems; without bounds when there are fewer than two."""
+    if not math.isfinite(value):
+        return Interval(math.nan, reason=UNDEFINED)
+    if units < 2:
+        return Interval(value, reason=ONE_PROBLEM)
+    if not np.all(np.isfinite(draws)):
+        return Interval(value, reason=UNDEFINED)
+    tail = tail_level(units, level)
+    low, high = np.quantile(draws, [tail, 1 - tail])
     return Interval(value, float(low), float(high))
+
+
+@cache
+def tail_level(units: int, level: float = LEVEL) -> float:
+    """The level of each tail at which a percentile interval over `units` problems covers `level`."""
+    from scipy.special import ndtr, stdtrit  # scipy.stats has the same and takes seconds to import
+
+    t = float(stdtrit(units - 1, (1 - level) / 2))
+    return float(ndtr(math.sqrt(units / (units - 1)) * t))

@@ -1,7 +1,8 @@
 """Joins the shards of one sweep into the folder that one process would have made, byte for byte.
 
-Shards are folders, drawn by several processes or machines (`cef eval --shard i/n`). Refuses shards of different
-sweeps, a shard that is missing, given twice or not complete: each by name. Command: `cef eval join OUT SHARD...`
+Shards are folders, drawn by several processes or machines (`cef eval --shard i/n`). Refuses shards of
+different sweeps, a shard that is missing, given twice or not complete: each by name. Command:
+`cef eval join OUT SHARD...`
 """
 
 import os

@@ -64,7 +64,7 @@ def merged_recipes(agent: str, alphas: Sequence[float], controls: Sequence[str])
 def plain_recipes(
     agent: str | None, alpha: float | None, named: Sequence[str], controls: Sequence[str]
 ) -> list[Recipe]:
-    """Members that are agents of their own: `agent` (at `alpha`, or labelled by its string) and LABEL=AGENT each.
+    """Members that are agents of their own: `agent` (at `alpha`, or labelled by itself), LABEL=AGENT each.
 
     A LABEL that is a number is an alpha. `temperature=T,...` is the one control that needs no endpoints.
     """
@@ -149,8 +149,8 @@ class Agents:
         model = getattr(agent, "model", None)
         if model is None or not hasattr(model, "state_dict"):
             raise UserError(
-                f"agent {recipe.agent!r} holds no model whose weights can be set; merge with cef merge, and give "
-                "each checkpoint as --member ALPHA=AGENT"
+                f"agent {recipe.agent!r} holds no model whose weights can be set; merge with cef merge, and "
+                "give each checkpoint as --member ALPHA=AGENT"
             )
         assert recipe.merge is not None
         if recipe.random:

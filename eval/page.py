@@ -144,12 +144,16 @@ def _number(x: "float | Interval", why: str = CAUSE_UNKNOWN) -> "Markup":
     from markupsafe import Markup
 
     interval = x if isinstance(x, Interval) else Interval(x)
+    why = interval.reason or why
     if interval.value != interval.value:
         return Markup('<span class="none" tabindex="0" title="no number: {0}">–</span>').format(why)
     text = Markup('<b class="num">{}</b>').format(_signed(interval.value))
     if interval.known:
         bounds = f"[{_signed(interval.low)}, {_signed(interval.high)}]"
         text += Markup(' <span class="range">{}</span>').format(bounds)
+    elif interval.reason:
+        dash = '<span class="none" tabindex="0" title="no interval: {}">[–]</span>'
+        text += Markup(" " + dash).format(interval.reason)
     return text
 
 

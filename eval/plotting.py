@@ -38,14 +38,20 @@ STYLE: Any = {
 
 
 def styled(draw: "Callable[P, Figure]") -> "Callable[P, Figure]":
-    """Run a figure function under the project's style, whatever the user's matplotlib is set to."""
+    """Run a figure function under the project's style, whatever the user's matplotlib is set to.
+
+    The layout is settled once: matplotlib would otherwise compute it again for every file it writes.
+    """
 
     @functools.wraps(draw)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> "Figure":
         import matplotlib as mpl
 
         with mpl.rc_context(STYLE):
-            return draw(*args, **kwargs)
+            figure = draw(*args, **kwargs)
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")
+        return figure
 
     return wrapper
 

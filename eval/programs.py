@@ -1,9 +1,9 @@
 """The texts of the programs of a sweep, once each, and what the judge said of them, test by test.
 
-`programs.jsonl` holds one line per distinct program: sha256, language, text. `verdicts.jsonl` holds one line
-per problem and program: outcome and every test that was run. Both are written before the samples that refer to
-them, so a sample's program is always there; what is measured (times, memory) is kept out of the samples, so
-these are the same when a killed sweep continues.
+`programs.jsonl` holds one line per distinct program: sha256, language, text. `verdicts.jsonl` holds one
+line per problem and program: outcome and every test that was run. Both are written before the samples that
+refer to them, so a sample's program is always there; what is measured (times, memory) is kept out of the
+samples, so these are the same when a killed sweep continues.
 
     for row in read_programs(folder, {sample.program_sha256}): print(row.program)
 """

@@ -87,7 +87,7 @@ class Sample:
         return Member(self.alpha, self.label)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types; `from_json` inverts it. `label` and `difficulty` are left out where they are empty."""
+        """Plain JSON types; `from_json` inverts it. An empty `label` or `difficulty` is left out."""
         row = {name: getattr(self, name) for name in self.__slots__}
         row["outcome"], row["tags"] = str(self.outcome), list(self.tags)
         for name in ("label", "difficulty"):

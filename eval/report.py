@@ -27,11 +27,12 @@ from cef_env.eval.figures import (
     training_figure,
     turnover_figure,
 )
+from cef_env.eval.further import further
 from cef_env.eval.page import Picture, embed, flatten, picture, render, slug, thousands
 from cef_env.eval.reader import MOST, Answer, Archive, pack
 from cef_env.eval.records import Sample
+from cef_env.eval.shape import HIGH, LOW, STABLE
 from cef_env.eval.summary import clean, summary_of, write_summary
-from cef_env.eval.sweep import HIGH, LOW, STABLE
 from cef_env.files import write_atomic
 from cef_env.judge.types import Verdict
 from cef_env.problems import Problem
@@ -97,7 +98,7 @@ def write_page(out: str | os.PathLike[str], splits: Mapping[str, SplitAnalysis],
         log = material.train_log
         training = picture("training", caption, lambda narrow: training_figure(log, narrow), figures_to)
     problems = material.problems or {}
-    archive = pack(material.answers, [split.counts for split in splits.values()], problems)
+    archive = pack(material.answers, [split.members for split in splits.values()], problems)
     page = render(
         "report.html.j2",
         ["theme.js", "map.js", "reader.js"],
@@ -105,6 +106,7 @@ def write_page(out: str | os.PathLike[str], splits: Mapping[str, SplitAnalysis],
         facts=_facts(splits, about),
         claims=claim_groups(splits),
         tallies={name: tally(split.claims) for name, split in splits.items()},
+        further={name: further(split) for name, split in splits.items()},
         splits=splits,
         pictures={name: pictures(name, split, figures_to) for name, split in splits.items()},
         training=training,
@@ -124,20 +126,22 @@ def write_page(out: str | os.PathLike[str], splits: Mapping[str, SplitAnalysis],
 def pictures(name: str, split: SplitAnalysis, figures_to: Path | None) -> dict[str, Picture]:
     """Every figure that the data of one split allow."""
     found, key = split.frontier, slug(name)
+    if not found.points:
+        return {}
     wanted: dict[str, tuple[str, Any]] = {
         "frontier": (
             "The frontier. Each mark is one alpha; towards the origin is better. Bars: 95% intervals over "
             "problems.",
-            lambda narrow: frontier_figure(found, narrow),
+            lambda narrow: frontier_figure(found, split.controls, narrow),
         ),
         "outcomes": (
             "What the answers are. One bar for each alpha.",
-            lambda narrow: outcomes_figure(found, narrow),
+            lambda narrow: outcomes_figure(found, split.controls, narrow),
         ),
         "pass_at_k": (
             "At equal budget. A pool shares its k answers evenly among its members, which were fixed in "
             "advance; the best single alpha was chosen on these data, which flatters it. Differences with intervals: among the claims.",
-            lambda narrow: pass_at_k_figure(split.singles, split.pools, narrow),
+            lambda narrow: pass_at_k_figure(split.singles, split.pools, split.control_curves, narrow),
         ),
         "rates": (
             "The same shares, with intervals. Bands: 95% over problems; shaded: interpolation.",
@@ -158,7 +162,7 @@ def pictures(name: str, split: SplitAnalysis, figures_to: Path | None) -> dict[s
 
 def _facts(splits: Mapping[str, SplitAnalysis], about: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The few facts of the head of the page."""
-    tables = [split.counts for split in splits.values()]
+    tables = [split.members for split in splits.values()]
     alphas = sorted({a for t in tables for a in t.alphas})
     controls = {m for t in tables for m in t.members if m.alpha is None}
     facts = [
@@ -182,7 +186,7 @@ def _map(
     """What the map of outcomes is drawn from."""
     return {
         "verdicts": [v.value.replace("_", " ") for v in Verdict],
-        "splits": [_map_of(name, split.counts, problems.get(name, {})) for name, split in splits.items()],
+        "splits": [_map_of(name, split.members, problems.get(name, {})) for name, split in splits.items()],
     }
 
 

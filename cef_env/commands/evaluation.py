@@ -88,6 +88,80 @@ def compact_samples(folder: Folder) -> None:
     console.print(escape(str(compact(folder))), soft_wrap=True)
 
 
+@eval_app.command("import")
+def import_files(
+    files: Annotated[list[str], typer.Argument(help="FILE, or LABEL=FILE; a number as LABEL is an alpha.")],
+    problems: Annotated[str, typer.Option(help="SOURCE or NAME=SOURCE that was answered.")],
+    out: Out,
+    form: Annotated[str, typer.Option("--format", help="lcb (LiveCodeBench's output) or jsonl.")] = "jsonl",
+    alpha: Annotated[str, typer.Option(help="Alpha or label of answers that name none.")] = "0",
+) -> None:
+    """Judges answers that were generated elsewhere; the folder is then one of cef eval."""
+    from cef_env.eval.importing import import_answers, read_answers
+    from cef_env.eval.records import Member
+    from cef_env.eval.run import JUDGE_CACHE, load_splits
+    from cef_env.judge import Judge
+    from cef_env.ui import Reporter
+
+    ((split, problem_set),) = load_splits((problems,)).items()
+    answers = read_answers(files, form, Member.parse(alpha))
+    with Judge(cache=out / JUDGE_CACHE) as judge, Reporter(errors).bar("import", 1) as progress:
+        import_answers(answers, problem_set, split, out, judge, progress)
+    show_sweep(out)
+
+
+@eval_app.command("export")
+def export(
+    folder: Folder,
+    csv: Annotated[Path | None, typer.Option(help="File to write.")] = None,
+    parquet: Annotated[Path | None, typer.Option(help="File to write; needs pyarrow.")] = None,
+) -> None:
+    """Counts by member and problem as a flat table."""
+    from cef_env.eval import exporting, read_tables
+
+    if csv is None and parquet is None:
+        raise UserError("nothing to write: give --csv FILE or --parquet FILE")
+    tables = read_tables(folder)
+    for path, write in ((csv, exporting.write_csv), (parquet, exporting.write_parquet)):
+        if path is not None:
+            write(tables, path)
+            console.print(escape(str(path)), soft_wrap=True)
+
+
+@eval_app.command("rules")
+def rules(
+    folder: Folder,
+    problems: Annotated[str, typer.Option(help="NAME=SOURCE; by default those of the sweep.")] = "",
+) -> None:
+    """Judges the programs again, exhaustively, and compares the outcomes with those of the first failure."""
+    from rich.table import Table
+
+    from cef_env.eval.counts import OUTCOMES
+    from cef_env.eval.plan import read_plan
+    from cef_env.eval.rules import compare_rules
+    from cef_env.eval.run import JUDGE_CACHE, load_splits
+    from cef_env.judge import Judge
+    from cef_env.problems import load
+    from cef_env.ui import Reporter
+
+    known = read_plan(folder).config.get("problems", {})
+    sources = tuple(problems.split(",")) if problems else ()
+    splits = load_splits(sources) if sources else {name: load(source) for name, source in known.items()}
+    with Judge(cache=folder / JUDGE_CACHE) as judge, Reporter(errors).bar("rules", 1) as progress:
+        found = compare_rules(folder, splits, judge, progress)
+    for split, comparison in found.items():
+        title = f"{split}: rows by the first failure, columns exhaustively; they agree on "
+        table = Table(title=f"{title}{comparison.agreement:.1%} of the answers", title_justify="left")
+        table.add_column("")
+        for outcome in OUTCOMES:
+            table.add_column(outcome.value.replace("_", " "), justify="right")
+        for first in OUTCOMES:
+            cells = [str(comparison.answers.get((first, second), 0)) for second in OUTCOMES]
+            table.add_row(first.value.replace("_", " "), *cells)
+        console.print(table)
+    console.print(f"By member: {escape(str(folder / 'rules.json'))}", soft_wrap=True)
+
+
 @eval_app.command("show")
 def show(
     folder: Folder,

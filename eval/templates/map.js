@@ -95,6 +95,8 @@ const outcomeMap = (() => {
 
   const cellAt = (i, a) => table.tBodies[0].rows[i].cells[a + 1];
 
+  const placeOf = (cell) => [cell.parentElement.rowIndex - 1, cell.cellIndex - 1];
+
   function go(i, a) {
     if (!order.length) return;
     const old = cellAt(...at);
@@ -108,7 +110,7 @@ const outcomeMap = (() => {
 
   table.addEventListener("keydown", (event) => {
     if (event.target.tagName !== "TD" || event.altKey || event.metaKey) return;
-    const [i, a] = at, whole = event.ctrlKey;
+    const [i, a] = placeOf(event.target), whole = event.ctrlKey;
     const moves = {
       ArrowLeft: [i, a - 1], ArrowRight: [i, a + 1], ArrowUp: [i - 1, a], ArrowDown: [i + 1, a],
       Home: [whole ? 0 : i, 0], End: [whole ? Infinity : i, Infinity], PageUp: [i - 10, a], PageDown: [i + 10, a],
@@ -121,7 +123,7 @@ const outcomeMap = (() => {
   table.addEventListener("click", (event) => {
     const cell = event.target.closest("td");
     if (!cell) return;
-    go(cell.parentElement.rowIndex - 1, cell.cellIndex - 1);
+    go(...placeOf(cell));
     reader.open(split, order[at[0]], at[1]);
   });
 

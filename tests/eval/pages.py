@@ -9,7 +9,7 @@ from cef_env.judge.types import Outcome, TestResult, Verdict
 from cef_env.problems import Problem
 from cef_env.problems.types import TestCase
 
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7*7 }}\u2028]]>-->"
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7*7 }}]]>-->"
 PROGRAM = """import sys
 n, k = map(int, input().split())  # two numbers
 a = list(map(int, input().split()))

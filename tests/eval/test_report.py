@@ -65,7 +65,12 @@ def test_summary_is_deterministic_json_without_nan(samples):
 def test_one_problem_one_answer_has_no_interval_and_no_nan():
     rows = [Sample("p", "s", a, 0, Outcome.CORRECT) for a in (0.0, 1.0)]
     summary = summarise(rows)
-    assert summary["splits"]["s"]["rates"][0]["correct"] == {"value": 1.0, "low": None, "high": None}
+    assert summary["splits"]["s"]["rates"][0]["correct"] == {
+        "value": 1.0,
+        "low": None,
+        "high": None,
+        "reason": "an interval needs two problems",
+    }
     assert summary["splits"]["s"]["ensembles"] is None
     json.dumps(summary, allow_nan=False)
 

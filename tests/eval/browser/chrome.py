@@ -17,8 +17,8 @@ from typing import Any
 
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
-    "--remote-debugging-pipe", "--force-color-profile=srgb",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--disable-dev-shm-usage", "--remote-debugging-pipe", "--force-color-profile=srgb",
 )  # fmt: skip
 KEYS = {"Enter": "\r", "Tab": "", " ": " "}
 PATIENCE_S = 60.0
@@ -103,10 +103,15 @@ class Chrome:
 
     def click(self, selector: str) -> None:
         """The middle of an element, with the mouse."""
-        find = f"document.querySelector({json.dumps(selector)})"
-        self.run(f"{find}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
         x, y = self.run(
-            f"(() => {{ const b = {find}.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2] }})()"
+            f"""(async () => {{
+                const element = document.querySelector({json.dumps(selector)});
+                element.scrollIntoView({{ block: "center", behavior: "instant" }});
+                // What the mouse hits is decided by the last frame that was drawn.
+                for (let i = 0; i < 2; i++) await new Promise(requestAnimationFrame);
+                const box = element.getBoundingClientRect();
+                return [box.x + box.width / 2, box.y + box.height / 2];
+            }})()"""
         )
         for kind in ("mousePressed", "mouseReleased"):
             event = {"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1}
