@@ -24,11 +24,12 @@ TITLES = {
 """Claim id -> the claim in a few words; `PAPER` has it in full."""
 LEADING = {
     "interpolation": "point furthest behind",
-    "turnover": "null - index",
+    "breakdown": "format errors added",
+    "turnover": "solved by",
     "ensemble": "ensemble - single",
     "extended_pool": "all - inside",
 }
-"""Start of the name of the number that says most, where it is not the first."""
+"""Start of the name of the number that says most, where it is not the first; of several the smallest."""
 REFERENCE = {"breakdown_cause": MOST}
 """What the leading number is held against, where it is not zero."""
 VERDICT_MARKS = {True: "✓", False: "✕", None: "?"}
@@ -92,10 +93,10 @@ def tally(claims: Sequence[Claim]) -> list[tuple[str, str, int]]:
 
 def _leading(claim: Claim) -> tuple[str, Interval | None]:
     start = LEADING.get(claim.id, "")
-    for name, value in claim.measured.items():
-        if name.startswith(start) and value.value == value.value:
-            return name, value
-    return "", None
+    found = [(name, x) for name, x in claim.measured.items() if name.startswith(start) and x.value == x.value]
+    if not found:
+        return "", None
+    return min(found, key=lambda pair: pair[1].value) if start else found[0]
 
 
 def _bounds(x: Interval) -> tuple[float, ...]:

@@ -14,10 +14,10 @@ import numpy as np
 from cef_env.errors import UserError
 from cef_env.eval.analysis import SplitAnalysis
 from cef_env.eval.claim_lines import ClaimGroup, Line, claim_groups
-from cef_env.eval.figures import bars, fit, intervals_as_segments, number
+from cef_env.eval.figures import number
 from cef_env.eval.page import Picture, flatten, picture, render, slug
 from cef_env.eval.palette import PALETTE, PAPER, RUNS
-from cef_env.eval.plotting import new_figure, place_labels, styled
+from cef_env.eval.plotting import bars, fit, intervals_as_segments, new_figure, place_labels, styled
 from cef_env.eval.shape import HIGH, LOW, STABLE
 from cef_env.eval.summary import clean
 from cef_env.eval.sweep import Frontier, Point
@@ -114,8 +114,9 @@ def overlay_figure(found: Mapping[str, Frontier], ranks: Mapping[str, int], narr
         places = np.array([(x.value, y.value) for x, y in zip(xs, ys)])
         ax.plot(*places.T, color=colour, linewidth=1.3, alpha=0.8, zorder=1)
         ax.errorbar(
-            *places.T, xerr=bars(xs), yerr=bars(ys), linestyle="none", color=colour, elinewidth=0.8, alpha=0.4
-        )
+            places[:, 0], places[:, 1], xerr=bars(xs), yerr=bars(ys), linestyle="none", color=colour,
+            elinewidth=0.8, alpha=0.4,
+        )  # fmt: skip
         for point, (x, y) in zip(points, places):
             face = PAPER if point.extrapolated else colour
             ax.plot(
@@ -150,14 +151,11 @@ def _points(split: SplitAnalysis | None) -> list[Point]:
 
 
 def _rows(split: str, results: Sequence[Result]) -> list[Row]:
-    groups = [
-        {g.id: g for g in claim_groups({split: r.splits[split]})} if split in r.splits else {} for r in results
-    ]
+    own = [{split: r.splits[split]} if split in r.splits else {} for r in results]
+    groups = [{group.id: group for group in claim_groups(splits)} for splits in own]
     ids = list(dict.fromkeys(id_ for found in groups for id_ in found))
     rows = []
     for id_ in ids:
         first = next(found[id_] for found in groups if id_ in found)
         rows.append(Row(first, tuple(found[id_].lines[0] if id_ in found else None for found in groups)))
     return rows
-
-

@@ -1,8 +1,8 @@
 """The figures of a run: frontier, outcomes, rates, pass@k, turnover, training.
 
-Each function takes results and returns a matplotlib figure; nothing is computed here. `narrow` draws the same
-for a phone. Save with `plotting.save` (PNG or SVG) or put into a page with `plotting.inline_svg`. Several runs
-in one figure: see `comparison.py`.
+Each function takes results and returns a matplotlib figure; nothing is computed here. `narrow` draws the
+same for a phone. Save with `plotting.save` (PNG or SVG) or put into a page with `plotting.inline_svg`.
+Several runs in one figure: see `comparison.py`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from cef_env.eval.analysis import Curve, budget_grid
 from cef_env.eval.comparisons import MemberRates
 from cef_env.eval.counts import OUTCOMES
-from cef_env.eval.intervals import Interval
 from cef_env.eval.palette import COLOURS, EXTRAPOLATED, INK, PAPER, SOFT
-from cef_env.eval.plotting import new_figure, place_labels, styled
+from cef_env.eval.plotting import bars, fit, intervals_as_segments, new_figure, place_labels, styled
 from cef_env.eval.records import Member
 from cef_env.eval.shape import HIGH, LOW, STABLE
 from cef_env.eval.sweep import Frontier, Point
@@ -47,9 +46,7 @@ def member_name(member: Member) -> str:
 
 
 @styled
-def frontier_figure(
-    found: Frontier, controls: Sequence[MemberRates] = (), narrow: bool = False
-) -> "Figure":
+def frontier_figure(found: Frontier, controls: Sequence[MemberRates] = (), narrow: bool = False) -> "Figure":
     """Optimization failures against correctness failures, one point per member, with 95% intervals."""
     figure, (ax,) = new_figure(*((4.1, 4.3) if narrow else (6.4, 5.3)))
     xs = [p.rates[Outcome.OPTIMIZATION_FAILURE] for p in found.points]
@@ -75,7 +72,8 @@ def frontier_figure(
         up = [m.rates[Outcome.CORRECTNESS_FAILURE] for m in controls]
         ax.errorbar(
             [x.value for x in across], [y.value for y in up], xerr=bars(across), yerr=bars(up),
-            linestyle="none", elinewidth=0.7, marker="x", markersize=5.5, color=SOFT, label="controls", zorder=2,
+            linestyle="none", elinewidth=0.7, marker="x", markersize=5.5, color=SOFT, label="controls",
+            zorder=2,
         )  # fmt: skip
         points = np.concatenate([points, [(x.value, y.value) for x, y in zip(across, up)]])
         drawn.append(intervals_as_segments(across, up))
@@ -90,23 +88,12 @@ def frontier_figure(
     return figure
 
 
+_OPEN = {"color": EXTRAPOLATED, "markerfacecolor": PAPER}
 _KIND_STYLE: tuple[dict[str, Any], ...] = (
-    {"marker": "D", "markersize": 7.5, "color": INK, "ecolor": INK},
-    {"marker": "o", "markersize": 5.5, "color": INK, "ecolor": INK},
-    {
-        "marker": "o",
-        "markersize": 6.5,
-        "color": EXTRAPOLATED,
-        "markerfacecolor": PAPER,
-        "markeredgewidth": 1.6,
-    },
-    {
-        "marker": "v",
-        "markersize": 5.5,
-        "color": EXTRAPOLATED,
-        "markerfacecolor": PAPER,
-        "markeredgewidth": 1.0,
-    },
+    {"marker": "D", "markersize": 7.5, "color": INK},
+    {"marker": "o", "markersize": 5.5, "color": INK},
+    {"marker": "o", "markersize": 6.5, "markeredgewidth": 1.6, **_OPEN},
+    {"marker": "v", "markersize": 5.5, "markeredgewidth": 1.0, **_OPEN},
 )
 
 
@@ -134,12 +121,10 @@ def _mark_alphas(ax: "Axes", alphas: Sequence[float]) -> None:
 
 
 @styled
-def outcomes_figure(
-    found: Frontier, controls: Sequence[MemberRates] = (), narrow: bool = False
-) -> "Figure":
+def outcomes_figure(found: Frontier, controls: Sequence[MemberRates] = (), narrow: bool = False) -> "Figure":
     """Stacked shares of the outcomes, one bar per alpha, then the controls; correct answers at the bottom."""
     figure, (ax,) = new_figure(*((4.1, 3.8) if narrow else (6.4, 5.3)))
-    members = [*found.points, *controls]
+    members: list[Point | MemberRates] = [*found.points, *controls]
     places = np.arange(len(members)) + 0.6 * (np.arange(len(members)) >= len(found.points))
     base = np.zeros(len(places))
     for outcome in OUTCOMES:
@@ -205,15 +190,17 @@ def pass_at_k_figure(
         if curve is not best:
             means = [v.value for v in curve.values]
             ax.plot(curve.budgets, means, color=SOFT, linewidth=0.8, alpha=0.45, zorder=1)
-    lines = [(best, f"best single alpha ({number(best.alphas[0])}), chosen on these data", INK, "solid", 2.0)]
+    name = f"best single alpha ({number(best.alphas[0])}), chosen on these data"
+    lines: list[tuple[Curve, str, str, Any]] = [(best, name, INK, "solid")]
     for curve in pools:
         outside = any(not LOW <= alpha <= HIGH for alpha in curve.alphas)
         style = "solid" if outside else (0, (5, 2)) if len(curve.alphas) > 2 else (0, (1, 1.5))
-        lines.append((curve, f"pool: {curve.label}", EXTRAPOLATED if outside else INK, style, 2.0))
-    for curve, label, colour, style, width in lines:
+        label = curve.label.replace("-", "\N{MINUS SIGN}")
+        lines.append((curve, f"pool: {label}", EXTRAPOLATED if outside else INK, style))
+    for curve, name, colour, style in lines:
         ax.plot(
-            curve.budgets, [v.value for v in curve.values], color=colour, linestyle=style, linewidth=width,
-            label=label,
+            curve.budgets, [v.value for v in curve.values], color=colour, linestyle=style, linewidth=2.0,
+            label=name,
         )  # fmt: skip
     for curve in controls:
         means = [v.value for v in curve.values]
@@ -297,24 +284,3 @@ def training_figure(rows: Sequence[Mapping[str, Any]], narrow: bool = False) -> 
         handletextpad=0.5,
     )  # fmt: skip
     return figure
-
-
-def bars(values: Sequence[Interval]) -> NDArray[np.float64]:
-    """Shape (2, points): lengths of the error bars; NaN draws none."""
-    return np.array([[v.value - v.low for v in values], [v.high - v.value for v in values]]).clip(min=0)
-
-
-def intervals_as_segments(xs: Sequence[Interval], ys: Sequence[Interval]) -> NDArray[np.float64]:
-    """Shape (M, 2, 2): ends of the error bars that exist, for labels to keep clear of."""
-    found = [[(x.low, y.value), (x.high, y.value)] for x, y in zip(xs, ys) if x.known]
-    found += [[(x.value, y.low), (x.value, y.high)] for x, y in zip(xs, ys) if y.known]
-    return np.array(found).reshape(-1, 2, 2)
-
-
-def fit(ax: "Axes", xs: Sequence[Interval], ys: Sequence[Interval]) -> None:
-    """Limits around the points and their intervals; from 0 where that wastes less than half of an axis."""
-    for values, limit in ((xs, ax.set_xlim), (ys, ax.set_ylim)):
-        low = min(x.value if np.isnan(x.low) else x.low for x in values)
-        high = max(x.value if np.isnan(x.high) else x.high for x in values)
-        room = max(high - low, 0.05)
-        limit(-0.03 * max(high, 0.05) if low < room else low - 0.15 * room, high + 0.1 * room)

@@ -19,9 +19,10 @@ from cef_env.problems import Problem, load
 
 
 def write_folder_report(folder: Path, out: Path | None = None) -> Path:
-    """Summary, figures and page of a complete sweep; returns the page's path. `out`: by default `folder/report`.
+    """Summary, figures and page of a complete sweep; returns the page's path.
 
-    Statements are shown where the problems can still be loaded; where not, a note says so.
+    `out`: by default `folder/report`. Statements are shown where the problems can still be loaded; where not,
+    a note says so.
     """
     plan = read_plan(folder)
     tables = read_tables(folder)
@@ -50,8 +51,8 @@ def read_result(run: Path) -> Result:
     folder = run if (run / FILE).is_file() else run / "sweep"
     if not (folder / FILE).is_file():
         raise UserError(
-            f"{str(run)!r} is no run (neither plan.json nor sweep/plan.json); give the --out of cef reproduce or "
-            "cef eval"
+            f"{str(run)!r} is no run (neither plan.json nor sweep/plan.json); give the --out of cef "
+            "reproduce or cef eval"
         )
     config: dict[str, Any] = dict(read_plan(folder).config)
     if folder != run and (run / "config.json").is_file():

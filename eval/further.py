@@ -12,6 +12,7 @@ from cef_env.judge.types import Outcome
 
 LISTED = 12
 """Problems that are named."""
+Rows = tuple[tuple[str, Interval | str], ...]
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Group:
     title: str
     note: str
     """What they mean, in a sentence."""
-    rows: tuple[tuple[str, Interval | str], ...]
+    rows: Rows
 
 
 def further(split: SplitAnalysis) -> list[Group]:
@@ -42,15 +43,16 @@ def further(split: SplitAnalysis) -> list[Group]:
 
 
 def _shape(shape: Shape) -> Iterable[Group]:
+    rows: Rows
     if shape.beyond:
         rows = tuple((f"{ALPHA} = {number(b.alpha)}", b.share) for b in shape.beyond)
-        note = "Along the way from low to high, past the nearer end; 0.5: half as far again as training moved."
+        note = "From low to high, past the nearer end; 0.5: half as far again as training moved."
         yield Group("How far outside", note, rows)
     area = shape.hypervolume
     if area is not None:
         note = (
-            "Share of the plane of the two failures, each with format errors, that some checkpoint beats. More "
-            f"points never enclose less; chance alone would add about {area.optimism:.3f}."
+            "Share of the plane of the two failures, each with format errors, that some checkpoint beats. "
+            f"More points never enclose less; chance alone would add about {area.optimism:.3f}."
         )
         rows = (
             ("trained", area.trained), ("in [0, 1]", area.interpolated), ("in [-0.5, 1.5]", area.extended),
@@ -59,14 +61,20 @@ def _shape(shape: Shape) -> Iterable[Group]:
         yield Group("Area that the frontier dominates", note, rows)
     if shape.stable is not None:
         note = f"Around [0, 1], where at most {shape.stable.limit:.0%} of the answers are format errors."
-        rows = (("by the rates", _range(shape.stable.likely)), ("by their upper ends", _range(shape.stable.sure)))
+        rows = (
+            ("by the rates", _range(shape.stable.likely)),
+            ("by their upper ends", _range(shape.stable.sure)),
+        )
         yield Group("Stable range", note, rows)
     flat = shape.flatness
     if flat is not None:
         note = f"Whether all solve rates in [-0.5, 1.5] lie within {flat.margin:g} of each other (TOST)."
         pair = " and ".join(number(a) for a in flat.pair)
         answer = "shown" if flat.equivalent else "not shown, which proves nothing"
-        rows = ((f"largest difference, {pair}", flat.largest), ("equivalence", f"{answer} (p = {flat.p_value:.3g})"))
+        rows = (
+            (f"largest difference, {pair}", flat.largest),
+            ("equivalence", f"{answer} (p = {flat.p_value:.3g})"),
+        )
         yield Group("Equal solve rates", note, rows)
 
 
@@ -87,7 +95,7 @@ def _ensembles(found: EnsembleComparison) -> Iterable[Group]:
     ]  # fmt: skip
     if found.gain_over_interpolated is not None:
         rows.append(("best set of all, no larger - best set in [0, 1]", found.gain_over_interpolated))
-    note = "Chosen on four fifths of the problems and measured on the last; the sets named are those that all choose."
+    note = "Chosen on four fifths of the problems and measured on the last; named: what all problems choose."
     yield Group(f"Ensembles, pass@{found.budget}", note, tuple(rows))
 
 
@@ -95,7 +103,7 @@ def _allocation(split: SplitAnalysis) -> Iterable[Group]:
     found = split.allocation
     if found is not None:
         shares = ", ".join(f"{k} from {number(alpha)}" for alpha, k in found.shares)
-        rows: tuple[tuple[str, Interval | str], ...] = (
+        rows: Rows = (
             ("best shares", shares), (f"pass@{found.budget}", found.pass_at_budget),
             ("gain over an even split", found.gain_over_even),
         )  # fmt: skip
@@ -107,9 +115,10 @@ def _only_outer(split: SplitAnalysis) -> Iterable[Group]:
     if found is not None:
         named = ", ".join(id_ for id_, _ in found.problems[:LISTED]) or "none"
         more = len(found.problems) - LISTED
-        rows: tuple[tuple[str, Interval | str], ...] = (
-            ("solved outside only, share of problems", found.share), ("the same for two draws inside", found.null),
-            ("beyond that", found.excess), ("never solved inside", named + (f" and {more} more" if more > 0 else "")),
+        rows: Rows = (
+            ("solved outside only, share of problems", found.share),
+            ("the same for two draws inside", found.null), ("beyond that", found.excess),
+            ("never solved inside", named + (f" and {more} more" if more > 0 else "")),
         )  # fmt: skip
         note = f"{found.budget} answers from {_set(found.outer)} against as many from {_set(found.inner)}."
         yield Group("Problems that only extrapolation solves", note, rows)
@@ -117,7 +126,7 @@ def _only_outer(split: SplitAnalysis) -> Iterable[Group]:
 
 def _controls(split: SplitAnalysis) -> Iterable[Group]:
     for found in split.comparisons:
-        note = f"The trained checkpoints with {_set(found.alphas)}, or with {', '.join(found.controls)}; one budget."
+        note = f"The trained checkpoints with {_set(found.alphas)}, or with {', '.join(found.controls)}."
         rows = (
             (f"pass@{found.budget} with extrapolated", found.extrapolated),
             (f"pass@{found.budget} with controls", found.control), ("extrapolated - controls", found.gain),
@@ -133,13 +142,15 @@ def _difficulties(split: SplitAnalysis) -> Iterable[Group]:
             if s.over == (0.0, 1.0)
         )
         if rows:
-            yield Group(f"Difficulty: {name}", "Change from low to high, by the slope within each problem.", rows)
+            note = "Change from low to high, by the slope within each problem."
+            yield Group(f"Difficulty: {name}", note, rows)
 
 
 def _nested(split: SplitAnalysis) -> Iterable[Group]:
     if split.nested:
         k = int(split.counts.n.min()) // 2
-        rows = tuple((f"{ALPHA} = {number(a)}", x) for a, x in zip(split.counts.alphas, split.nested, strict=True))
+        pairs = zip(split.counts.alphas, split.nested, strict=True)
+        rows = tuple((f"{ALPHA} = {number(a)}", x) for a, x in pairs)
         note = "Intervals over problems and over answers."
         yield Group(f"pass@{k} of each alpha", note, rows)
 

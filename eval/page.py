@@ -1,8 +1,8 @@
-"""Turns results into pages: templates, figures in both widths, embedded data, and a policy that loads nothing.
+"""Turns results into pages: templates, figures in both widths, embedded data, a policy that loads nothing.
 
 Whatever comes from outside (ids, statements, programs, notes) is escaped by the template or embedded as data
-that the page's script writes as text; the content security policy names the script by its hash, so nothing else
-in the page can run. Does not know what a run directory is: see `report.py` and `comparison.py`.
+that the page's script writes as text; the content security policy names the script by its hash, so nothing
+else in the page can run. Does not know what a run directory is: see `report.py` and `comparison.py`.
 """
 
 import base64
@@ -70,6 +70,7 @@ def render(template: str, scripts: Sequence[str], **values: Any) -> str:
         number=_number,
         typeset=typeset,
         member=member_name,
+        prose=_prose,
         alpha=number,
         words=words,
         sentence=_sentence,
@@ -127,6 +128,18 @@ def typeset(text: str) -> str:
     """Names of measures with true minus signs and Greek letters."""
     text = re.sub(r"\balphas?\b(?= -?\d)", "\N{GREEK SMALL LETTER ALPHA} =", text)
     return re.sub(r"(?<![\w.])-(?=\d)", "\N{MINUS SIGN}", text).replace(" - ", " \N{MINUS SIGN} ")
+
+
+def _prose(text: str) -> "Markup":
+    """With what stands in backticks as code."""
+    from markupsafe import Markup, escape
+
+    parts = text.split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(parts)
+    )
 
 
 def _plain(value: Any) -> str:

@@ -9,13 +9,14 @@ import functools
 import html
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cef_env.eval.intervals import Interval
 from cef_env.eval.palette import INK, PAPER, themed
 
 if TYPE_CHECKING:
@@ -105,14 +106,35 @@ def _render(figure: "Figure", kind: str, salt: str, fonttype: str = "path") -> b
     return buffer.getvalue()
 
 
+def bars(values: Sequence[Interval]) -> NDArray[np.float64]:
+    """Shape (2, points): lengths of the error bars; NaN draws none."""
+    return np.array([[v.value - v.low for v in values], [v.high - v.value for v in values]]).clip(min=0)
+
+
+def intervals_as_segments(xs: Sequence[Interval], ys: Sequence[Interval]) -> NDArray[np.float64]:
+    """Shape (M, 2, 2): ends of the error bars that exist, for labels to keep clear of."""
+    found = [[(x.low, y.value), (x.high, y.value)] for x, y in zip(xs, ys) if x.known]
+    found += [[(x.value, y.low), (x.value, y.high)] for x, y in zip(xs, ys) if y.known]
+    return np.array(found).reshape(-1, 2, 2)
+
+
+def fit(ax: "Axes", xs: Sequence[Interval], ys: Sequence[Interval]) -> None:
+    """Limits around the points and their intervals; from 0 where that wastes less than half of an axis."""
+    for values, limit in ((xs, ax.set_xlim), (ys, ax.set_ylim)):
+        low = min(x.value if np.isnan(x.low) else x.low for x in values)
+        high = max(x.value if np.isnan(x.high) else x.high for x in values)
+        room = max(high - low, 0.05)
+        limit(-0.03 * max(high, 0.05) if low < room else low - 0.15 * room, high + 0.1 * room)
+
+
 def place_labels(
     ax: "Axes", points: Floats, obstacles: Floats, labels: list[str], colours: list[str], size: float = 9.5
 ) -> None:
     """Write a label beside each point where it covers neither a drawn line, nor a point, nor another label.
 
     `points` (N, 2) in data units; `obstacles` (M, 2, 2): the segments that are drawn. Tries places around
-    each point at growing distance and takes the one with the least overlap; a thin line leads to far labels. An
-    empty label writes nothing.
+    each point at growing distance and takes the one with the least overlap; a thin line leads to far labels.
+    An empty label writes nothing.
     """
     figure = ax.figure
     figure.canvas.draw()
@@ -148,7 +170,8 @@ def place_labels(
         leader = {"arrowstyle": "-", "color": INK, "alpha": 0.35, "linewidth": 0.8, "shrinkB": 4}
         ax.annotate(
             labels[i], (points[i][0], points[i][1]), (dx, dy), textcoords="offset points", ha="center",
-            va="center", fontsize=size, color=colours[i], zorder=6, arrowprops=leader if radius > 15 else None,
+            va="center", fontsize=size, color=colours[i], zorder=6,
+            arrowprops=leader if radius > 15 else None,
         )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ class Archive:
     """Packed answers."""
 
     blocks: Mapping[tuple[int, int], Sequence[str]]
-    """(place of the split, place of the problem) -> base64 of deflated JSON: the problem, then its answers."""
+    """(place of the split, of the problem) -> base64 of deflated JSON: the problem, then its answers."""
     held: int
     total: int
 
@@ -57,7 +57,7 @@ Cell = tuple[str, str, Member, Outcome]
 
 
 def choose(samples: Iterable[Sample], tables: Sequence[Counts]) -> list[Sample]:
-    """Of every problem, member and outcome of `tables` the first `MOST` samples by index; others are left out."""
+    """Of every problem, member and outcome of `tables` the first `MOST` samples by index."""
     wanted = {(t.split, p, m) for t in tables for p in t.problem_ids for m in t.members}
     cells: dict[Cell, list[Sample]] = {}
     for sample in samples:
@@ -84,11 +84,10 @@ def read_answers(folder: Path, tables: Sequence[Counts]) -> list[Answer]:
     }
     answers = []
     for sample in chosen:
-        row = verdicts.get((sample.problem_id, sample.program_sha256 or ""))
-        text = programs.get(sample.program_sha256 or "")
-        answers.append(
-            Answer(sample, text, row.tests if row else (), (row.compile_error or "") if row else "")
-        )
+        sha256 = sample.program_sha256 or ""
+        row = verdicts.get((sample.problem_id, sha256))
+        said = (row.tests, row.compile_error or "") if row else ((), "")
+        answers.append(Answer(sample, programs.get(sha256), *said))
     return answers
 
 
@@ -157,6 +156,7 @@ def _row(answer: Answer, counts: Counts) -> list[object]:
     """member, index, outcome, tokens, program, cause, then per test: verdict, length, CPU ms, MiB; the first
     failure in words."""
     sample, tests = answer.sample, answer.tests
+    cause = sample.format_error or answer.compile_error or "does not compile" * sample.compile_error
     failure = next((t.detail for t in tests if t.verdict is not Verdict.ACCEPTED), "")
     return [
         counts.members.index(sample.member),
@@ -164,9 +164,7 @@ def _row(answer: Answer, counts: Counts) -> list[object]:
         OUTCOMES.index(sample.outcome),
         sample.tokens,
         None if answer.program is None else _cut(answer.program),
-        (sample.format_error or answer.compile_error or ("does not compile" if sample.compile_error else ""))[
-            :500
-        ],
+        cause[:500],
         [VERDICTS.index(t.verdict) for t in tests],
         [t.length for t in tests],
         [round(1000 * t.cpu_s) for t in tests],

@@ -1,18 +1,18 @@
 """The report: one self-contained HTML file, with the summary and the figures beside it.
 
-The page loads nothing from anywhere, follows the reader's light or dark mode, works by keyboard and on a phone,
-and prints. Does not compute: it shows what `analyse` found, and holds no time stamp, so equal input gives equal
-files. Several runs on one page: see `comparison.py`.
+The page loads nothing from anywhere, follows the reader's light or dark mode, works by keyboard and on a
+phone, and prints. Does not compute: it shows what `analyse` found, and holds no time stamp, so equal input
+gives equal files. Several runs on one page: see `comparison.py`.
 
     from cef_env.eval import read_samples, write_report
     write_report("runs/demo", read_samples("runs/demo/samples.jsonl"), meta={"model": "..."})
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cef_env.eval.analysis import SplitAnalysis, analyse
 from cef_env.eval.claim_lines import claim_groups, tally
@@ -37,7 +37,21 @@ from cef_env.files import write_atomic
 from cef_env.judge.types import Verdict
 from cef_env.problems import Problem
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 TITLE = "Correctness–efficiency frontier"
+CAPTIONS = {
+    "frontier": "The frontier. Each mark is one alpha; towards the origin is better. Bars: 95% intervals "
+    "over problems.",
+    "outcomes": "What the answers are. One bar for each alpha, failures stacked on what is solved.",
+    "pass_at_k": "At equal budget. A pool shares its k answers evenly among its members, which were fixed in "
+    "advance; the best single alpha was chosen on these data, which flatters it. Differences with intervals: "
+    "among the claims.",
+    "rates": "The same shares, with intervals. Bands: 95% over problems; shaded: interpolation.",
+    "turnover": "Which problems are solved. Jaccard index of two alphas at half of the answers; framed: two "
+    "halves of one alpha's answers, which is what redrawing alone gives.",
+}
 
 
 @dataclass(frozen=True)
@@ -125,38 +139,22 @@ def write_page(out: str | os.PathLike[str], splits: Mapping[str, SplitAnalysis],
 
 def pictures(name: str, split: SplitAnalysis, figures_to: Path | None) -> dict[str, Picture]:
     """Every figure that the data of one split allow."""
-    found, key = split.frontier, slug(name)
+    found, jaccard = split.frontier, split.jaccard
     if not found.points:
         return {}
-    wanted: dict[str, tuple[str, Any]] = {
-        "frontier": (
-            "The frontier. Each mark is one alpha; towards the origin is better. Bars: 95% intervals over "
-            "problems.",
-            lambda narrow: frontier_figure(found, split.controls, narrow),
+    draw: dict[str, Callable[[bool], Figure]] = {
+        "frontier": lambda narrow: frontier_figure(found, split.controls, narrow),
+        "outcomes": lambda narrow: outcomes_figure(found, split.controls, narrow),
+        "pass_at_k": lambda narrow: pass_at_k_figure(
+            split.singles, split.pools, split.control_curves, narrow
         ),
-        "outcomes": (
-            "What the answers are. One bar for each alpha.",
-            lambda narrow: outcomes_figure(found, split.controls, narrow),
-        ),
-        "pass_at_k": (
-            "At equal budget. A pool shares its k answers evenly among its members, which were fixed in "
-            "advance; the best single alpha was chosen on these data, which flatters it. Differences with intervals: among the claims.",
-            lambda narrow: pass_at_k_figure(split.singles, split.pools, split.control_curves, narrow),
-        ),
-        "rates": (
-            "The same shares, with intervals. Bands: 95% over problems; shaded: interpolation.",
-            lambda narrow: rates_figure(found, narrow),
-        ),
+        "rates": lambda narrow: rates_figure(found, narrow),
     }
-    jaccard = split.jaccard
-    if jaccard is not None and len(split.counts.alphas) > 1:
-        wanted["turnover"] = (
-            "Which problems are solved. Jaccard index of two alphas at half of the answers; framed: two halves "
-            "of one alpha's answers, which is what redrawing alone gives.",
-            lambda narrow: turnover_figure(split.counts.alphas, jaccard, narrow),
-        )
+    if jaccard is not None and len(found.points) > 1:
+        draw["turnover"] = lambda narrow: turnover_figure(split.counts.alphas, jaccard, narrow)
     return {
-        kind: picture(f"{key}-{kind}", caption, draw, figures_to) for kind, (caption, draw) in wanted.items()
+        kind: picture(f"{slug(name)}-{kind}", CAPTIONS[kind], function, figures_to)
+        for kind, function in draw.items()
     }
 
 

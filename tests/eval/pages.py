@@ -1,4 +1,4 @@
-"""What a report shows beside the statistics, for tests: answers with hostile texts, problems, a training log."""
+"""What a report shows beside the statistics, for tests: hostile answers, problems, a training log."""
 
 import hashlib
 from typing import Any
@@ -26,7 +26,14 @@ VERDICTS = {
     Outcome.CORRECTNESS_FAILURE: Verdict.WRONG_ANSWER,
 }
 TRAIN_LOG = [
-    {"run": run, "step": s, "reward": s / 10, "correct": 0.3, "optimization_failure": 0.2, "format_error": 0.0}
+    {
+        "run": run,
+        "step": s,
+        "reward": s / 10,
+        "correct": 0.3,
+        "optimization_failure": 0.2,
+        "format_error": 0.0,
+    }
     for run in ("low", "high")
     for s in range(5)
 ]
@@ -57,10 +64,9 @@ def problems(samples: list[Sample]) -> dict[str, dict[str, Problem]]:
     """A problem for every id."""
     found: dict[str, dict[str, Problem]] = {}
     for s in samples:
-        found.setdefault(s.split, {}).setdefault(
-            s.problem_id,
-            Problem(s.problem_id, f"Sum of {s.problem_id}", f"Add <b>bold</b> numbers. {HOSTILE}", (TestCase("1", "1"),)),
-        )  # fmt: skip
+        statement = f"Add <b>bold</b> numbers. {HOSTILE}"
+        problem = Problem(s.problem_id, f"Sum of {s.problem_id}", statement, (TestCase("1", "1"),))
+        found.setdefault(s.split, {}).setdefault(s.problem_id, problem)
     return found
 
 
@@ -68,8 +74,10 @@ def material(samples: list[Sample]) -> dict[str, Any]:
     """Arguments of `write_report`."""
     chosen = choose(samples, list(tabulate(samples).values()))
     return {
-        "meta": {"title": "A <run>", "preset": "test", "model": {"size": 3}, "alphas": [0, 1], "nothing": None,
-                 "config": {"sft": {"steps": 3}}},
+        "meta": {
+            "title": "A <run>", "preset": "test", "model": {"size": 3}, "alphas": [0, 1], "nothing": None,
+            "config": {"sft": {"steps": 3}},
+        },
         "train_log": TRAIN_LOG,
         "notes": ["A note & more."],
         "answers": [answer(s) for s in chosen],

@@ -63,7 +63,9 @@ def test_outcomes_stay_apart_for_colour_blind_readers(theme, vision):
 
 def test_a_figure_has_no_colour_that_the_page_cannot_change():
     drawn = "".join(light for light, _ in PALETTE.values())
-    assert "#" not in themed("".join(PALETTE[n][0] for n in ("paper", "ink", "soft", "accent", *NAMES.values())))
+    assert "#" not in themed(
+        "".join(PALETTE[n][0] for n in ("paper", "ink", "soft", "accent", *NAMES.values()))
+    )
     assert "var(--accent)" in themed(drawn)
 
 

@@ -246,7 +246,8 @@ def test_a_comparison_shows_only_settings_that_differ(samples, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("names", "message"), [(["a"], "needs 2 to 6 runs, not 1"), (["a", "b", "a"], "two runs have the name 'a'")]
+    ("names", "message"),
+    [(["a"], "needs 2 to 6 runs, not 1"), (["a", "b", "a"], "two runs have the name 'a'")],
 )
 def test_a_comparison_of_one_or_of_namesakes_is_refused(samples, tmp_path, names, message):
     splits = analyse(samples)

@@ -1,4 +1,4 @@
-"""The pages in headless Chromium: no errors, no network, contents, mouse and keyboard, both widths and themes."""
+"""The pages in headless Chromium: no errors, no network, contents, mouse, keyboard, both widths and themes."""
 
 import json
 
@@ -97,7 +97,8 @@ def test_every_text_has_contrast_enough_where_it_stands(chrome, page, width, hei
     poor = chrome.run("""(() => {
       const channels = (c) => c.match(/[\\d.]+/g).map(Number);
       const light = (c) => channels(c).slice(0, 3).map(v => v / 255)
-        .map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4).reduce((s, v, i) => s + v * [.2126, .7152, .0722][i], 0);
+        .map(v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+        .reduce((s, v, i) => s + v * [.2126, .7152, .0722][i], 0);
       const ground = (e) => { for (; e; e = e.parentElement) {
         const c = getComputedStyle(e).backgroundColor; if (channels(c)[3] !== 0) return c; } };
       const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
@@ -119,8 +120,11 @@ def test_landmarks_headings_and_names_are_there_for_those_who_listen(chrome, pag
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(b - a <= 1 for a, b in zip(levels, levels[1:], strict=False))
-    unnamed = chrome.run("""[...document.querySelectorAll('button, select, input, svg[role=img], [role=region], [role=grid]')]
-      .filter(e => e.offsetParent && !(e.getAttribute('aria-label') || e.textContent.trim() || e.labels?.length)).length""")
+    unnamed = chrome.run("""(() => {
+      const kinds = 'button, select, input, svg[role=img], [role=region], [role=grid]';
+      const named = (e) => e.getAttribute('aria-label') || e.textContent.trim() || e.labels?.length;
+      return [...document.querySelectorAll(kinds)].filter(e => e.offsetParent && !named(e)).length;
+    })()""")
     assert unnamed == 0
     assert chrome.run("document.querySelectorAll('#map-table td[tabindex=\"0\"]').length") == 1
 
@@ -165,7 +169,21 @@ def test_the_map_has_a_row_for_each_problem_and_a_cell_for_each_member(chrome, p
     assert chrome.run("document.querySelectorAll('#map-table td').length") == 41 * (len(synthetic.ALPHAS) + 1)
     assert text_of(chrome, "#map-said") == "41 of 41 problems, by difficulty (hardest first)."
     head = chrome.run("[...document.querySelectorAll('#map-table thead th')].map(h => h.textContent)")
-    assert head == ["problem", "−2", "−1", "−0.5", "0", "0.25", "0.5", "0.75", "1", "1.5", "2", "3", "random 1.5"]
+    assert head == [
+        "problem",
+        "−2",
+        "−1",
+        "−0.5",
+        "0",
+        "0.25",
+        "0.5",
+        "0.75",
+        "1",
+        "1.5",
+        "2",
+        "3",
+        "random 1.5",
+    ]
 
 
 def test_a_columns_head_sorts_by_its_solve_rate_both_ways(chrome, page, samples):
@@ -174,7 +192,9 @@ def test_a_columns_head_sorts_by_its_solve_rate_both_ways(chrome, page, samples)
     for s in samples:
         if s.split == "hard" and s.alpha == 1.5:
             solved[s.problem_id] = solved.get(s.problem_id, 0) + (s.outcome is Outcome.CORRECT)
-    ids = "[...document.querySelectorAll('#map-table tbody th')].map(h => h.querySelector('small').textContent)"
+    ids = (
+        "[...document.querySelectorAll('#map-table tbody th')].map(h => h.querySelector('small').textContent)"
+    )
     chrome.click("#map-table thead th:nth-child(10) button")
     found = [solved[id_] for id_ in chrome.run(ids)]
     assert found == sorted(found, reverse=True)
@@ -186,7 +206,11 @@ def test_a_columns_head_sorts_by_its_solve_rate_both_ways(chrome, page, samples)
 
 def test_the_map_sorts_by_id_finds_and_changes_the_split(chrome, page):
     chrome.open(page)
-    pick = "(() => {{ const s = document.querySelector('{}'); s.value = '{}'; s.dispatchEvent(new Event('change')) }})()"
+    pick = """(() => {{
+      const s = document.querySelector('{}');
+      s.value = '{}';
+      s.dispatchEvent(new Event('change'));
+    }})()"""
     chrome.run(pick.format("#map-sort", "id"))
     assert [r for r in rows(chrome) if r.startswith("Sum of p0")] == sorted(
         r for r in rows(chrome) if r.startswith("Sum of p0")
@@ -251,9 +275,19 @@ def test_the_reader_shows_program_verdicts_and_statement(chrome, page):
     chrome.open(page)
     find_cell(chrome, ["optimization failure"])
     chrome.click("[data-name='only-optimization failure']")
-    assert chrome.run("document.querySelector('[data-name=\"only-optimization failure\"]').ariaPressed") == "true"
+    assert (
+        chrome.run("document.querySelector('[data-name=\"only-optimization failure\"]').ariaPressed")
+        == "true"
+    )
     text = text_of(chrome, "#reader")
-    for part in ("best = max(best, sum(a[i:j + 1]) % k)", "✕ time limit", "1.200 s", "MiB", "tokens", "numbers"):
+    for part in (
+        "best = max(best, sum(a[i:j + 1]) % k)",
+        "✕ time limit",
+        "1.200 s",
+        "MiB",
+        "tokens",
+        "numbers",
+    ):
         assert part in text
     words = chrome.run("[...document.querySelectorAll('#reader pre .word')].map(w => w.textContent)")
     assert {"import", "for", "in"} <= set(words)
@@ -286,7 +320,9 @@ def test_keys_walk_through_answers_and_alphas(chrome, page):
 
 def test_the_page_says_how_many_answers_it_holds(chrome, page, samples):
     chrome.open(page)
-    digits = "".join(c if c.isdigit() else " " for c in text_of(chrome, "#held").replace("\u202f", "")).split()
+    digits = "".join(
+        c if c.isdigit() else " " for c in text_of(chrome, "#held").replace("\u202f", "")
+    ).split()
     assert int(digits[1]) == len(samples)
     assert int(digits[0]) < len(samples)
 
@@ -309,8 +345,11 @@ def test_hostile_texts_do_nothing_but_appear(chrome, page):
     assert text_of(chrome, "#reader .why").endswith(pages.HOSTILE)
     assert chrome.run("document.querySelectorAll('#reader img, #reader script').length") == 0
     # A script that got into the page in spite of all this is stopped by the policy.
-    assert chrome.run("""(() => { const s = document.createElement('div');
-      try { s.innerHTML = '<img src=x onerror="window.hit = 1">'; } catch (e) { return e.name } })()""") == "TypeError"
+    assert (
+        chrome.run("""(() => { const s = document.createElement('div');
+      try { s.innerHTML = '<img src=x onerror="window.hit = 1">'; } catch (e) { return e.name } })()""")
+        == "TypeError"
+    )
     dialogs = [e for e in chrome.events if e["method"] == "Page.javascriptDialogOpening"]
     assert dialogs == []
 
