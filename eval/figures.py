@@ -107,7 +107,7 @@ def _kinds(points: Sequence[Point]) -> list[tuple[str, list[Point]]]:
     ]
 
 
-def _mark_alphas(ax: "Axes", alphas: Sequence[float]) -> None:
+def _mark_alphas(ax: "Axes", alphas: Sequence[float], narrow: bool) -> None:
     """Ticks for alphas at equal distances: the trained ones bold, the extrapolated ones in the accent."""
     names = {LOW: "0\nlow", HIGH: "1\nhigh"}
     ax.set_xticks(range(len(alphas)), [names.get(a, number(a)) for a in alphas])
@@ -116,7 +116,8 @@ def _mark_alphas(ax: "Axes", alphas: Sequence[float]) -> None:
             tick.set_fontweight("bold")
         elif not LOW <= alpha <= HIGH:
             tick.set_color(EXTRAPOLATED)
-    ax.tick_params(axis="x", length=0)
+    crowded = narrow and len(alphas) > 9
+    ax.tick_params(axis="x", length=0, **({"labelsize": 7} if crowded else {}))
     ax.set_xlabel(ALPHA)
 
 
@@ -139,7 +140,7 @@ def outcomes_figure(found: Frontier, controls: Sequence[MemberRates] = (), narro
     ax.set_xlim(-0.6, places[-1] + 0.6)
     ax.set_ylabel("share of answers")
     ax.spines["bottom"].set_visible(False)
-    _mark_alphas(ax, [p.alpha for p in found.points])
+    _mark_alphas(ax, [p.alpha for p in found.points], narrow)
     if controls:
         ax.set_xticks([*ax.get_xticks(), *places[len(found.points) :]])
         names = [member_name(m.member).replace(" ", "\n", 1) for m in controls]
@@ -245,7 +246,7 @@ def turnover_figure(alphas: Sequence[float], jaccard: NDArray[np.float64], narro
         )
     ax.set_xlim(-0.5, size - 0.5)
     ax.set_ylim(size - 0.5, -0.5)
-    _mark_alphas(ax, alphas)
+    _mark_alphas(ax, alphas, narrow)
     ax.set_yticks(range(size), [number(a) for a in alphas])
     ax.tick_params(axis="y", length=0)
     ax.set_ylabel(ALPHA)

@@ -180,5 +180,6 @@ def thousands(value: int) -> str:
 
 
 def _sentence(text: str) -> str:
-    """With a capital at the start, and the rest as it is."""
-    return text[:1].upper() + text[1:]
+    """With a capital at the start, unless that is a name such as pass@k or a Greek letter."""
+    first = text.split(" ")[0]
+    return text[:1].upper() + text[1:] if first.isascii() and first.strip(",:").isalpha() else text
