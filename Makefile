@@ -10,12 +10,13 @@ TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo smoke test lint bench clean
+.PHONY: help setup demo smoke test test-docker lint bench clean
 
 help:
 	@echo "make demo   set up and run the paper in miniature (two CPU cores, about 15 minutes)"
 	@echo "make smoke  the same stages in under two minutes; the numbers mean nothing"
 	@echo "make test   set up and run the tests"
+	@echo "make test-docker  the tests of the tier docker, with an engine of their own where none runs (root, Debian)"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  the benchmarks"
 
@@ -37,6 +38,9 @@ smoke: setup
 
 test: setup
 	$(BIN)/python -m pytest
+
+test-docker: setup
+	REQUIRED=1 PYTHON=$(BIN)/python tests/docker/with_engine.sh $(BIN)/python -m pytest -k docker tests
 
 lint: setup
 	$(BIN)/ruff check .

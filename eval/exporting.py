@@ -1,4 +1,4 @@
-"""Counts as a flat table for other tools: one row per split, member and problem. Command: `cef eval export`."""
+"""Counts as a flat table for other tools: a row per split, member and problem. Command: `cef eval export`."""
 
 import csv
 import io

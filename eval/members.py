@@ -1,21 +1,27 @@
 """Who answers: from the options of a sweep to members, and from a member to the agent that plays it.
 
-A member is a checkpoint at one alpha (merged in memory, or served by an agent of its own) or a control: an
-endpoint displaced in a random direction as far as alpha displaces it (`controls.py`), or one checkpoint at a
-higher temperature. Controls are ordinary members: same problems, same budget, same statistics.
+A member is a checkpoint at one alpha (merged in memory, in this process or inside vLLM's workers, or served
+by an agent of its own) or a control: an endpoint displaced in a random direction as far as alpha displaces it
+(`controls.py`), or one checkpoint at a higher temperature. Controls are ordinary members: same problems, same
+budget, same statistics.
 """
 
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cef_env.agents import Agent, make_agent
 from cef_env.errors import UserError
 from cef_env.eval.records import Member
 from cef_env.merge import apply_alpha, load_state_dict
 from cef_env.problems import ProblemSet
+
+if TYPE_CHECKING:
+    import torch
 
 RANDOM = "random-direction"
 TEMPERATURE = "temperature"
@@ -129,36 +135,46 @@ class Agents:
     ) -> None:
         self._recipes = {recipe.member: recipe for recipe in recipes}
         self._problems, self._options, self._seed = problems, dict(options), seed
-        self._weights = None if endpoints is None else tuple(load_state_dict(path) for path in endpoints)
+        self._endpoints = endpoints
         self._made: tuple[str, Agent] | None = None
 
     def __call__(self, member: Member) -> Agent:
         recipe = self._recipes[member]
         if self._made is None or self._made[0] != recipe.agent:
             self._made = None  # two models need not fit into memory
-            self._made = recipe.agent, make_agent(recipe.agent, self._problems, **self._options)
+            options = dict(self._options)
+            if recipe.merge is not None and recipe.agent.startswith("vllm:"):
+                options["worker_extension_cls"] = _vllm().EXTENSION
+            self._made = recipe.agent, make_agent(recipe.agent, self._problems, **options)
         agent = self._made[1]
         if recipe.merge is not None:
-            self._set_weights(agent, recipe)
+            self._set_weights(agent, recipe, recipe.merge)
         self._set_temperature(agent, recipe)
         return agent
 
-    def _set_weights(self, agent: Agent, recipe: Recipe) -> None:
-        assert self._weights is not None
-        low, high = self._weights
+    def _set_weights(self, agent: Agent, recipe: Recipe, alpha: float) -> None:
+        assert self._endpoints is not None
         model = getattr(agent, "model", None)
-        if model is None or not hasattr(model, "state_dict"):
+        if hasattr(agent, "llm") and not recipe.random:
+            _vllm().set_alpha(agent.llm, *self._endpoints, alpha)
+        elif not hasattr(model, "state_dict"):
             raise UserError(
-                f"agent {recipe.agent!r} holds no model whose weights can be set; merge with cef merge, and "
-                "give each checkpoint as --member ALPHA=AGENT"
+                f"agent {recipe.agent!r} holds no model whose weights can be set so; merge with cef merge, "
+                "and give each checkpoint as --member ALPHA=AGENT"
             )
-        assert recipe.merge is not None
-        if recipe.random:
+        elif recipe.random:
             from cef_env.eval.controls import apply_random_direction
 
-            apply_random_direction(model, low, high, recipe.merge, self._seed)
+            apply_random_direction(model, *self._weights, alpha, self._seed)
         else:
-            apply_alpha(model, low, high, recipe.merge)
+            apply_alpha(model, *self._weights, alpha)
+
+    @cached_property
+    def _weights(self) -> "tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]":
+        """Of low and high, read when the first model in this process needs them."""
+        assert self._endpoints is not None
+        low, high = self._endpoints
+        return load_state_dict(low), load_state_dict(high)
 
     def _set_temperature(self, agent: Agent, recipe: Recipe) -> None:
         if hasattr(agent, "temperature"):
@@ -166,6 +182,11 @@ class Agents:
             agent.temperature = usual if recipe.temperature is None else recipe.temperature
         elif recipe.temperature is not None:
             raise UserError(f"agent {recipe.agent!r} has no temperature, so it cannot be that control")
+
+
+def _vllm() -> Any:
+    """What sets alpha inside a vLLM engine."""
+    return import_module("cef_env.merge.vllm_worker")
 
 
 def fingerprint(checkpoint: Path) -> str:

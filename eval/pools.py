@@ -1,8 +1,8 @@
 """Problems that only the extrapolated members solve, at a budget equal to that of the interpolated ones.
 
 Both pools are disjoint (alphas outside and inside [0, 1]) and draw K answers per problem each, so a larger
-pool is no advantage. "Solved by the outer pool, not by the inner one" happens by chance, too: two draws of
-the inner pool differ. That is the null: K of the inner pool's answers solve a problem and K others do not. All
+pool is no advantage. "Solved by the outer, not by the inner pool" happens by chance, too: two draws of the
+inner pool differ. That is the null: K of the inner pool's answers solve a problem and K others do not. All
 expectations are exact over which answers are drawn.
 """
 

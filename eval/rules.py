@@ -1,10 +1,10 @@
 """Two rules for the outcome of an answer, compared on the same programs.
 
-The rule of the outcomes is the first failure: tests run in ascending length, the first that fails decides. The
-other runs every test and lets any wrong answer or crash dominate an exceeded limit. They can differ in one
-way only, from optimization failure (first failure) to correctness failure (exhaustive): this counts how often.
-Judges the stored programs of a sweep again, exhaustively; keeps the verdicts, so it can be continued. Command:
-`cef eval rules DIR`.
+The rule of the outcomes is the first failure: tests run in ascending length, the first that fails decides.
+The other runs every test and lets any wrong answer or crash dominate an exceeded limit. They can differ in
+one way only, from optimization failure (first failure) to correctness failure (exhaustive), except for a
+program on the edge of a limit. Judges the stored programs of a sweep again, exhaustively; keeps the verdicts,
+so it can be continued. Command: `cef eval rules DIR`.
 """
 
 from collections import Counter
@@ -58,10 +58,8 @@ def agreement(answers: Mapping[tuple[Outcome, Outcome], int]) -> float:
 def compare_rules(
     folder: Path, splits: Mapping[str, ProblemSet], judge: Judge, progress: Progress
 ) -> dict[str, RuleComparison]:
-    """Agreement by split; also written to `rules.json`. `splits`: the problems of every split of the sweep."""
-    wanted = {
-        (s.split, s.problem_id, s.program_sha256) for s in iter_folder(folder) if s.program_sha256 is not None
-    }
+    """Agreement by split; also written to `rules.json`. `splits`: the problems of every split."""
+    wanted = {(s.split, s.problem_id, s.program_sha256) for s in iter_folder(folder) if s.program_sha256}
     outcomes = _judge_all(folder, wanted, splits, judge, progress)
     tables: dict[str, dict[Member, Counter[tuple[Outcome, Outcome]]]] = {}
     for s in iter_folder(folder):
@@ -112,9 +110,7 @@ def _judge_all(
     texts = {row.sha256: row for row in read_programs(folder, {sha256 for _, sha256 in todo})}
     missing = [sha256 for _, sha256 in todo if sha256 not in texts]
     if missing:
-        raise UserError(
-            f"{folder}: the text of program {missing[0]} was not kept, so it cannot be judged again"
-        )
+        raise UserError(f"{folder}: program {missing[0]} was not kept, so it cannot be judged again")
     lines = JsonLines(folder / EXHAUSTIVE, lambda row: None)
     try:
         waiting = iter(sorted(todo, key=lambda key: (texts[key[1]].language, key)))

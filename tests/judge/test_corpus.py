@@ -1,7 +1,10 @@
-"""Every labelled program gets one of its verdicts on every tier that this machine has."""
+"""Every labelled program gets one of its verdicts: on the strongest tier all of them, on each of the others every
+third, with the first three of these all again (CEF_TEST_ALL=1: all on all, as `cef doctor --sandbox TIER`)."""
 
 import dataclasses
+import os
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -15,24 +18,35 @@ from tests.judge.helpers import TIERS, tier_or_skip
 
 PYTHON = [labelled for labelled in CORPUS if labelled.language == "python"]
 CPP = [labelled for labelled in CORPUS if labelled.language != "python"]
+SHARES = {
+    tier: CORPUS if position == 0 or os.environ.get("CEF_TEST_ALL") else CORPUS[position % 3 :: 3]
+    for position, tier in enumerate(TIERS)
+}
+CASES = [(tier, labelled) for tier, share in SHARES.items() for labelled in share]
 
 
-@pytest.fixture(scope="module", params=TIERS)
-def results(request: pytest.FixtureRequest) -> dict[str, JudgeResult]:
-    """The whole corpus judged on one tier; without C++ where there is no compiler."""
-    tier_or_skip(request.param)
-    with Judge(workers=4, sandbox=request.param, speed_factor=1.0) as judge:
-        found = judge.map([(labelled.problem, labelled.program) for labelled in PYTHON])
+@cache
+def judged(tier: str) -> dict[str, JudgeResult]:
+    """The corpus judged on one tier; without C++ where there is no compiler."""
+    tier_or_skip(tier)
+    share = SHARES[tier]
+    python, cpp = ([one for one in programs if one in share] for programs in (PYTHON, CPP))
+    with Judge(workers=4, sandbox=tier, speed_factor=1.0) as judge:
+        found = judge.map([(labelled.problem, labelled.program) for labelled in python])
         try:
             toolchain_paths()
-            found += judge.map([(labelled.problem, labelled.program) for labelled in CPP], language="cpp17")
+            found += judge.map([(labelled.problem, labelled.program) for labelled in cpp], language="cpp17")
         except UserError:
             assert all(labelled.language == "cpp17" for labelled in CPP)
-    return dict(zip((labelled.name for labelled in [*PYTHON, *CPP]), found))
+    return dict(zip((labelled.name for labelled in [*python, *cpp]), found))
 
 
-@pytest.mark.parametrize("labelled", CORPUS, ids=lambda labelled: labelled.name)
-def test_labelled_program(labelled: Labelled, results: dict[str, JudgeResult]) -> None:
+@pytest.mark.parametrize(
+    ("tier", "labelled"), CASES, ids=[f"{tier}-{labelled.name}" for tier, labelled in CASES]
+)
+def test_labelled_program(tier: str, labelled: Labelled) -> None:
+    tier_or_skip(tier)
+    results = judged(tier)
     if labelled.name not in results:
         pytest.skip("no C++ compiler on this machine")
     result = results[labelled.name]
