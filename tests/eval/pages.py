@@ -1,13 +1,15 @@
 """What a report shows beside the statistics, for tests: hostile answers, problems, a training log."""
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 from cef_env.eval import Sample, tabulate
 from cef_env.eval.reader import Answer, choose
-from cef_env.judge.types import Outcome, TestResult, Verdict
+from cef_env.judge.types import FormatErrorCause, Outcome, TestResult, Verdict
 from cef_env.problems import Problem
 from cef_env.problems.types import TestCase
+from tests.eval import synthetic
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>{{ 7*7 }}]]>-->"
 PROGRAM = """import sys
@@ -25,6 +27,8 @@ VERDICTS = {
     Outcome.OPTIMIZATION_FAILURE: Verdict.TIME_LIMIT,
     Outcome.CORRECTNESS_FAILURE: Verdict.WRONG_ANSWER,
 }
+ALPHAS = (-1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
+EASY = "<easy & co>"
 TRAIN_LOG = [
     {
         "run": run,
@@ -37,6 +41,19 @@ TRAIN_LOG = [
     for run in ("low", "high")
     for s in range(5)
 ]
+
+
+def samples() -> list[Sample]:
+    """Two splits, one of a hostile name; a problem of a hostile id that nobody solves; a control."""
+    hard = synthetic.draw(synthetic.PAPER_LIKE, problems=25, answers=8, alphas=ALPHAS)
+    hard += [
+        Sample(HOSTILE, "hard", a, i, Outcome.FORMAT_ERROR, format_error=FormatErrorCause.NO_CODE)
+        for a in ALPHAS
+        for i in range(8)
+    ]
+    control = [replace(s, alpha=None, label="random 1.5") for s in hard if s.alpha == 0]
+    easy = synthetic.draw(synthetic.NULL, problems=6, answers=4, alphas=(0.0, 0.5, 1.0), split=EASY)
+    return [*hard, *control, *easy]
 
 
 def answer(sample: Sample, program: str = PROGRAM) -> Answer:

@@ -33,22 +33,17 @@ from cef_env.eval.reader import LONGEST, MOST, Answer, choose, pack
 from cef_env.eval.summary import clean
 from cef_env.eval.verdicts import PAPER
 from cef_env.judge.types import Outcome
-from tests.eval import pages, synthetic
+from tests.eval import pages
 
 
-@pytest.fixture(scope="module")
-def samples():
-    hard = synthetic.draw(synthetic.PAPER_LIKE, problems=25, answers=8)
-    return hard + synthetic.draw(
-        synthetic.NULL, problems=6, answers=4, alphas=(0.0, 0.5, 1.0), split="<easy & co>"
-    )
+@pytest.fixture
+def samples(report_samples):
+    return report_samples
 
 
-@pytest.fixture(scope="module")
-def page(samples, tmp_path_factory):
-    out = tmp_path_factory.mktemp("report")
-    assert write_report(out, samples, **pages.material(samples)) == out / "report.html"
-    return out
+@pytest.fixture
+def page(report_page):
+    return report_page.parent
 
 
 def test_summary_is_deterministic_json_without_nan(samples):
@@ -56,7 +51,7 @@ def test_summary_is_deterministic_json_without_nan(samples):
     assert json.dumps(summarise(samples[::-1], {"seed": 0}), allow_nan=False, sort_keys=True) == first
     summary = json.loads(first)
     hard = summary["splits"]["hard"]
-    assert hard["problems"] == 25
+    assert hard["problems"] == 26
     assert set(hard["claims"]) == {*PAPER}
     assert hard["pass_at_k"][0]["values"].keys() == {"1", "2", "5", "8"}
     assert summary["splits"]["<easy & co>"]["claims"]["coverage"]["held"] is None
@@ -111,7 +106,8 @@ def test_what_comes_from_outside_is_escaped(page):
     assert "&lt;easy &amp; co&gt;" in text
     assert "A note &amp; more." in text
     assert "<b>bold</b>" not in text
-    assert "alert(" not in text
+    assert "<script>alert" not in text
+    assert "<img" not in text
     assert json.loads(embed({"<&>": "</script><!--"})) == {"<&>": "</script><!--"}
     assert not set("<>&") & set(embed({"<&>": "</script><!--"}))
 
@@ -225,9 +221,9 @@ def test_svg_files_are_deterministic(samples, tmp_path):
 
 
 def test_figures_survive_thin_data(tmp_path):
-    rows = [Sample("p", "s", 0.0, 0, Outcome.CORRECT)]
     save(training_figure([{"run": "a", "step": 0}]), tmp_path / "training.png")
-    assert write_report(tmp_path / "r", rows).exists()
+    rows = [Sample("p", "s", 0.0, 0, Outcome.CORRECT)]
+    save(frontier_figure(frontier(tabulate(rows)["s"])), tmp_path / "frontier.png")
 
 
 def test_a_comparison_shows_only_settings_that_differ(samples, tmp_path):
@@ -275,7 +271,7 @@ def test_tables(samples):
     text = console.export_text()
     assert "low 0" in text
     assert "high 1" in text
-    assert "hard: 25 problems, 8 answers each" in text
+    assert "hard: 26 problems, 8 answers each" in text
     assert "cannot tell" in text
 
 
