@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cef_env import __version__
 from cef_env.errors import UserError
-from cef_env.eval.plan import Plan, Work, first_difference
+from cef_env.eval.plan import FILE, Plan, Work, first_difference
 from cef_env.eval.records import Member
 from cef_env.files import exclusive, read_json, write_json
 from cef_env.judge import Judge
@@ -164,6 +164,7 @@ def sweep_stage(run: Run, folder: Path) -> None:
 
     problems = evaluation_problems(config)
     plan = sweep_plan(config, problems)
+    keep_plan(folder, plan)
     with run.reporter.bar("sweep", sum(chunk.size for chunk in plan.chunks())) as progress:
         sweep(plan, folder, agent_of, problems, run.judge, config.seed, progress)
 
@@ -177,6 +178,13 @@ def sweep_plan(config: Config, problems: dict[str, ProblemSet]) -> Plan:
     )
     identity = {"seed": config.seed, "temperature": config.sweep.temperature}
     return Plan(work, config.sweep.chunk_problems, config.sweep.samples, identity)
+
+
+def keep_plan(folder: Path, plan: Plan) -> None:
+    """Writes the plan of a sweep that has none: runs of earlier versions kept samples alone, and their
+    config.json says already whose they are."""
+    if not (folder / FILE).exists():
+        write_json(folder / FILE, plan.to_json())
 
 
 def report_stage(run: Run, folder: Path) -> None:
@@ -194,6 +202,7 @@ def write_run_report(root: Path, config: Config, out: Path | None = None) -> Pat
     from cef_env.eval.reader import read_answers
     from cef_env.eval.report import write_report
 
+    keep_plan(root / "sweep", sweep_plan(config, evaluation_problems(config)))
     tables = read_tables(root / "sweep")
     remedy = "delete it, and run the same command again"
     manifests = [read_json(path, remedy) for path in root.glob("*/manifest.json")]

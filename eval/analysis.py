@@ -97,25 +97,30 @@ def _analyse_split(members: Counts, seed: int) -> SplitAnalysis:
     problems = len(members.problem_ids)
     bootstrap = Bootstrap.over(problems, seed)
     least = int(members.n.min())
-    missing = {}
+    missing: dict[str, str] = {}
     both_ends = LOW in counts.alphas and HIGH in counts.alphas
     comparison = shares = None
     if not both_ends:
-        missing["ensembles"] = "alpha 0 and alpha 1 were not both sampled"
+        missing["ensembles"] = missing["shape"] = "alpha 0 and alpha 1 were not both sampled"
     elif least < 4 or problems < FOLDS:
         missing["ensembles"] = f"needs {FOLDS} problems and 4 answers to each"
     else:
         comparison = compare_ensembles(counts, bootstrap, seed=seed)
         shares = allocation(counts, bootstrap, comparison.budget, seed)
+        if comparison.gain_over_interpolated is None:
+            missing["interpolated"] = "needs alphas strictly inside [0, 1] and outside it"
+    if "ensembles" in missing:
+        missing["allocation"] = missing["ensembles"]
     stable = [a for a in counts.alphas if STABLE[0] <= a <= STABLE[1]]
     pairs = {(stable[0], stable[-1])} if len(stable) > 1 else set()
     if both_ends:
         pairs.add((LOW, HIGH))
     twice = least >= 2 and bool(counts.alphas)
-    if not twice:
-        missing["turnover"] = "needs an alpha, and 2 answers to every problem"
-    elif not counts.correct.any():
-        missing["turnover"] = "no answer at any alpha is correct, so there are no solved problems to compare"
+    matrix = jaccard_matrix(counts) if twice else None
+    if matrix is None:
+        missing["jaccard"] = missing["turnover"] = "needs an alpha, and 2 answers to every problem"
+    elif np.isnan(matrix).any():
+        missing["jaccard"] = "null where neither alpha of a pair solves any problem"
     outer = only_outer(counts, bootstrap) if twice else None
     if outer is None:
         missing["only_outer"] = "needs alphas inside and outside [0, 1], and 2 answers to every problem"
@@ -130,7 +135,7 @@ def _analyse_split(members: Counts, seed: int) -> SplitAnalysis:
         control_curves=() if controls is None else _singles(controls, bootstrap),
         comparisons=compare_controls(members, bootstrap),
         nested=tuple(nested_pass_at_k(counts, least // 2, seed)) if twice else (),
-        jaccard=jaccard_matrix(counts) if twice else None,
+        jaccard=matrix,
         turnovers=tuple(turnover(counts, a, b, bootstrap) for a, b in sorted(pairs)) if twice else (),
         only_outer=outer,
         ensembles=comparison,

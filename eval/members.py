@@ -154,7 +154,7 @@ class Agents:
 
     def _set_weights(self, agent: Agent, recipe: Recipe, alpha: float) -> None:
         assert self._endpoints is not None
-        model = getattr(agent, "model", None)
+        model: Any = getattr(agent, "model", None)
         if hasattr(agent, "llm") and not recipe.random:
             _vllm().set_alpha(agent.llm, *self._endpoints, alpha)
         elif not hasattr(model, "state_dict"):

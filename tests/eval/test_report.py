@@ -70,6 +70,58 @@ def test_one_problem_one_answer_has_no_interval_and_no_nan():
     json.dumps(summary, allow_nan=False)
 
 
+def unexplained(value, path=""):
+    """Paths of numbers that are null without a reason beside them."""
+    if isinstance(value, dict):
+        if "value" in value:
+            gone = [key for key in ("value", "low", "high") if value.get(key) is None]
+            return [path] if gone and not value.get("reason") else []
+        return [bad for key, inner in value.items() for bad in unexplained(inner, f"{path}/{key}")]
+    if isinstance(value, list):
+        return [bad for i, inner in enumerate(value) for bad in unexplained(inner, f"{path}/{i}")]
+    return []
+
+
+@pytest.mark.parametrize(
+    "case", ["nothing solved", "all solved", "controls only", "uneven", "one answer", "few"]
+)
+def test_nothing_is_null_without_a_reason(case, tmp_path):
+    kind = Outcome.CORRECT if case == "all solved" else Outcome.CORRECTNESS_FAILURE
+    alphas = [(a, "") for a in (-0.5, 0.0, 0.5, 1.0, 1.5)] + [(None, "base")]
+    if case == "controls only":
+        alphas = [(None, "base"), (None, "other")]
+    if case == "few":
+        alphas = [(0.5, "")]
+    rows = [
+        Sample(
+            f"{p:02}",
+            "s",
+            alpha,
+            i,
+            Outcome.CORRECT if case == "uneven" and i == p % 3 else kind,
+            label=label,
+        )
+        for alpha, label in alphas
+        for p in range(22)
+        for i in range(1 if case == "one answer" else 5 if alpha != 0.5 or case != "uneven" else 8)
+    ]
+    if case in ("controls only", "nothing solved"):
+        assert write_report(tmp_path, rows).exists()
+    split = json.loads(json.dumps(summarise(rows), allow_nan=False))["splits"]["s"]
+    assert unexplained(split) == []
+    for name in ("ensembles", "allocation", "only_outer", "jaccard"):
+        assert split[name] is not None or split["missing"][name], name
+    if split["jaccard"] is not None and any(None in row for row in split["jaccard"]):
+        assert split["missing"]["jaccard"]
+    assert all(claim["reason"] for claim in split["claims"].values() if claim["held"] is None)
+
+
+def test_different_sets_of_problems_are_refused_with_an_example():
+    rows = [Sample(p, "s", a, 0, Outcome.CORRECT) for a, ids in ((0.0, "xy"), (1.0, "yz")) for p in ids]
+    with pytest.raises(UserError, match=r"alpha 0 has none to 'z'.*a split of its own"):
+        analyse(rows)
+
+
 def test_no_samples():
     with pytest.raises(UserError, match="no sample to analyse"):
         summarise([])

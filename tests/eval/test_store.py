@@ -197,6 +197,16 @@ def test_a_format_error_needs_its_cause():
     assert Sample.from_json(json.loads(json.dumps(sample.to_json()))) == sample
 
 
+def test_rows_from_before_there_were_controls_and_difficulties_are_read():
+    old = {
+        "problem_id": "p", "split": "s", "alpha": 0.5, "index": 0, "outcome": "correct", "coverage_reached": 3,
+        "format_error": None, "program_sha256": None, "tokens": 5, "tags": ["a"],
+    }  # fmt: skip
+    sample = Sample.from_json(old)
+    assert sample.member == Member(0.5)
+    assert sample.to_json() == old | {"compile_error": False}
+
+
 def test_missing_file(tmp_path):
     with pytest.raises(UserError, match="no such file"):
         read_samples(tmp_path / "nothing.jsonl")
