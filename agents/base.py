@@ -3,10 +3,12 @@
 An agent is any object with `act(messages) -> str`. Does not run episodes: see `rollout.py`.
 """
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypedDict, runtime_checkable
 
+from cef_env.errors import InstrumentError
 from cef_env.judge import Outcome
 
 
@@ -15,6 +17,16 @@ class Message(TypedDict):
 
     role: str
     content: str
+
+
+class Said(str):
+    """The content of an assistant message that knows the reply it is (`Reply.message`).
+
+    An agent that samples tokens goes on from the very ids that it sampled; it encodes the text of any other
+    string. In all else an ordinary string, in JSON too.
+    """
+
+    reply: "Reply"
 
 
 @runtime_checkable
@@ -40,10 +52,28 @@ class Reply:
     text: str
     """`CutText` when the token budget cut it."""
     prompt_ids: tuple[int, ...] = ()
+    """What the model was fed: the whole conversation up to this answer."""
     token_ids: tuple[int, ...] = ()
-    """The sampled tokens, the end token included when there was one."""
+    """The sampled tokens, the end token included when there was one. They may hold a few characters more than
+    `text`, which ends where a stop string ends."""
     logprobs: tuple[float, ...] = ()
-    """log p of each sampled token under the sampling policy at temperature 1."""
+    """log p of each sampled token under the distribution that it was drawn from, temperature included."""
+
+    def message(self) -> Message:
+        """The assistant message to append to the conversation."""
+        content = Said(self.text)
+        content.reply = self
+        return {"role": "assistant", "content": content}
+
+
+def plain(messages: Sequence[Message]) -> list[Message]:
+    """The messages without what `Said` knows."""
+    return [{"role": message["role"], "content": str(message["content"])} for message in messages]
+
+
+def derived_seed(seed: int, index: int) -> int:
+    """The seed of one request of a batch: 31 bits, which every sampler takes."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {index}".encode()).digest()[:4], "big") >> 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +89,52 @@ class Trajectory:
     """The environment's last `info`."""
     replies: tuple[Reply, ...] = ()
     """One per assistant turn, where the agent tells."""
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The ids of the whole conversation, from the first message to the end of the last answer.
+
+        Exactly what the model was fed and what it sampled; () where the agent does not tell ids. Raises
+        `InstrumentError` when a turn was not fed with the ids of the turns before it, as behind a server that
+        encodes the conversation anew: there is no one sequence then.
+        """
+        if not self.replies or not all(reply.prompt_ids for reply in self.replies):
+            return ()
+        said: tuple[int, ...] = ()
+        for turn, reply in enumerate(self.replies):
+            if reply.prompt_ids[: len(said)] != said:
+                raise InstrumentError(
+                    f"problem {self.problem_id!r}: turn {turn + 1} was not fed with the tokens of the turns "
+                    "before it; such a trajectory cannot be trained on as one sequence"
+                )
+            said = reply.prompt_ids + reply.token_ids
+        return said
+
+    @property
+    def mask(self) -> tuple[int, ...]:
+        """For each of `tokens`: 1 where the model sampled it, 0 where it was given."""
+        mask = [0] * len(self.tokens)
+        for start, stop in self._sampled():
+            mask[start:stop] = [1] * (stop - start)
+        return tuple(mask)
+
+    @property
+    def logprobs(self) -> tuple[float, ...]:
+        """For each of `tokens`: its `Reply.logprobs` where it was sampled, 0 where it was given.
+
+        () where the agent does not tell the log-prob of every sampled token.
+        """
+        if any(len(reply.logprobs) != len(reply.token_ids) for reply in self.replies):
+            return ()
+        values = [0.0] * len(self.tokens)
+        for reply, (start, stop) in zip(self.replies, self._sampled()):
+            values[start:stop] = reply.logprobs
+        return tuple(values)
+
+    def _sampled(self) -> list[tuple[int, int]]:
+        """Half-open ranges of `tokens`, one per turn."""
+        if not self.tokens:
+            return []
+        return [
+            (len(reply.prompt_ids), len(reply.prompt_ids) + len(reply.token_ids)) for reply in self.replies
+        ]

@@ -1,85 +1,67 @@
-"""Episodes: an agent plays environments, many at a time.
+"""Episodes: an agent plays environments, many at a time. Does not score, train or keep files (`record.py`).
 
-One readable loop: ask the agent for all open conversations at once, step the environments in threads
-(judging happens in other processes), repeat until every episode has ended. Does not score or train.
+    rollout(lambda: gym.make("cef/Agentic-v0"), agent, ids, seed=0, concurrency=32, step_timeout_s=120,
+            retries=2, faults=faults)
+
+An agent with `act_batch` gets waves of conversations in lockstep; any other is asked from several threads at
+once, and each episode goes on as soon as it can. How this is done: `player.py`.
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 
-import gymnasium as gym
-
-from cef_env.agents.base import Agent, BatchAgent, Message, Reply, Trajectory
-from cef_env.judge import Outcome
-
-
-@dataclass(slots=True)
-class _Episode:
-    """An episode in progress."""
-
-    env: gym.Env[str, str]
-    messages: list[Message]
-    replies: list[Reply] = field(default_factory=list)
-    reward: float = 0.0
-    done: bool = False
-    info: dict[str, object] = field(default_factory=dict)
-
-    def step(self, reply: Reply) -> None:
-        self.replies.append(reply)
-        self.messages.append({"role": "assistant", "content": str(reply.text)})
-        observation, reward, terminated, truncated, self.info = self.env.step(reply.text)
-        self.reward += float(reward)
-        self.done = terminated or truncated
-        if not self.done:
-            self.messages.append({"role": "user", "content": observation})
-
-    def trajectory(self) -> Trajectory:
-        return Trajectory(
-            problem_id=str(self.info["problem_id"]),
-            messages=tuple(self.messages),
-            reward=self.reward,
-            outcome=Outcome(str(self.info["outcome"])),
-            info=self.info,
-            replies=tuple(self.replies),
-        )
-
-
-def act_all(agent: Agent, conversations: Sequence[list[Message]], seed: int) -> list[Reply]:
-    """One reply per conversation, in one batch where the agent can."""
-    if isinstance(agent, BatchAgent):
-        return agent.act_batch(conversations, seed)
-    return [Reply(agent.act(messages)) for messages in conversations]
+from cef_env.agents.base import Agent, Trajectory
+from cef_env.agents.episode import Fault, Job, Limits
+from cef_env.agents.player import Envs, Player
+from cef_env.errors import InstrumentError, UserError
 
 
 def rollout(
-    envs: Sequence[gym.Env[str, str]],
+    envs: Envs,
     agent: Agent,
     problem_ids: Sequence[str | None],
     seed: int,
-    threads: int = 16,
+    concurrency: int = 16,
+    step_timeout_s: float | None = None,
+    episode_timeout_s: float | None = None,
+    retries: int = 0,
+    faults: list[Fault] | None = None,
 ) -> list[Trajectory]:
-    """One episode per entry of `envs`, all together.
+    """One episode per entry of `problem_ids`.
 
     Args:
-        envs: environments; each plays one episode.
-        agent: anything with `act(messages) -> str`; `act_batch` is used when it is there.
-        problem_ids: which problem each environment plays; None draws one by the seed.
-        seed: the seed of the episodes and of the agent's sampling.
-        threads: how many environments step at once; they mostly wait for judge processes.
+        envs: an environment for each episode; or a function that makes one. Then at most `concurrency` of
+            them are alive, which are used again and closed in the end, beside those that hang.
+        agent: anything with `act(messages) -> str`, which is called from several threads at once. If it has
+            `act_batch`, that is called instead, from this thread: with all open conversations, or with those
+            of `concurrency` episodes where environments are made here.
+        problem_ids: which problem each episode is about; None draws one by the seed.
+        seed: episode i resets its environment with `seed + i`; the agent's batches are sampled with it, too.
+        concurrency, step_timeout_s, episode_timeout_s, retries: see `Limits`.
+        faults: is told the episodes that the instrument failed, in order.
 
-    Returns trajectories in the order of `envs`. An `InstrumentError` of any environment is raised: there
-    is no reward to be made of it.
+    Returns trajectories in the order of `problem_ids`, without those of `faults`. They depend on the seed and
+    the agent, and not on how long anything took, if the agent's answers depend on its arguments only. (A
+    fault takes its episode out of the batch, which the other replies of the batch may depend on.)
+
+    Raises the `InstrumentError` of one such episode if `faults` is None: there is no reward to be made
+    of it. Whatever else an agent or an environment raises is raised, with a note that names the episode.
     """
-    episodes = []
-    for index, (env, problem_id) in enumerate(zip(envs, problem_ids, strict=True)):
-        options = None if problem_id is None else {"problem_id": problem_id}
-        observation, info = env.reset(seed=seed + index, options=options)
-        episodes.append(_Episode(env, [{"role": "user", "content": observation}], info=info))
-    turn = 0
-    with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="env") as pool:
-        while open_episodes := [episode for episode in episodes if not episode.done]:
-            replies = act_all(agent, [episode.messages for episode in open_episodes], seed + turn)
-            list(pool.map(_Episode.step, open_episodes, replies))
-            turn += 1
-    return [episode.trajectory() for episode in episodes]
+    if not callable(envs) and len(envs) != len(problem_ids):
+        raise UserError(
+            f"rollout: {len(envs)} environments for {len(problem_ids)} episodes; give one for each"
+        )
+    limits = Limits(concurrency, step_timeout_s, episode_timeout_s, retries)
+    trajectories: dict[int, Trajectory] = {}
+    failed: list[Fault] = []
+
+    def on_fault(fault: Fault, error: InstrumentError) -> None:
+        if faults is None:
+            raise error
+        failed.append(fault)
+
+    with Player(envs, agent, seed, limits) as player:
+        jobs = [Job(index, problem_id) for index, problem_id in enumerate(problem_ids)]
+        player.play(jobs, trajectories.__setitem__, on_fault)
+    if faults is not None:
+        faults += sorted(failed, key=lambda fault: fault.index)
+    return [trajectories[index] for index in sorted(trajectories)]

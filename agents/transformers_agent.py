@@ -4,7 +4,8 @@ Samples with a key-value cache, drops finished rows from the batch, and keeps to
 training. Runs on whatever device the model is on; it is not a serving engine (use vLLM for that).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from cef_env.agents.base import Message, Reply
-from cef_env.envs.text import CutText
+from cef_env.agents.chat import Request, require_sampling, require_template
 from cef_env.errors import UserError
 
 
@@ -42,24 +43,35 @@ def load_model(path: str | Path) -> tuple[Any, Any]:
 
 
 class TransformersAgent:
-    """Samples answers from a causal language model.
+    """Samples answers from a causal language model, token in, token out (see `chat.py`).
 
     Args:
         model, tokenizer: of `load_model`, or your own; the tokenizer needs a chat template.
         temperature: of sampling; log-probs are always those at this temperature.
-        max_new_tokens: the token budget of one answer; what it cuts is returned as `CutText`.
+        max_new_tokens: the token budget of one answer; what it cuts is returned as `CutText`. A long
+            conversation gets what the model's context has left.
+        stop: strings that end an answer, itself included; None: the end of a tool call where the
+            conversation shows tools.
     """
 
     def __init__(
-        self, model: Any, tokenizer: Any, temperature: float = 1.0, max_new_tokens: int = 256
+        self,
+        model: Any,
+        tokenizer: Any,
+        temperature: float = 1.0,
+        max_new_tokens: int = 256,
+        stop: Sequence[str] | None = None,
     ) -> None:
-        if temperature <= 0:
-            raise UserError(f"temperature={temperature}: must be positive")
+        require_sampling(temperature, max_new_tokens)
+        require_template(tokenizer)
         self.model = model
         self.tokenizer = tokenizer
         self.temperature = temperature
         self.max_new_tokens = max_new_tokens
+        self.stop = stop
+        self._context = getattr(model.config, "max_position_embeddings", None)
         self._end = tokenizer.eos_token_id
+        self._text_of = lru_cache(maxsize=None)(lambda token: tokenizer.decode([token]))
 
     def act(self, messages: list[Message]) -> str:
         seed = int(torch.randint(0, 2**31, ()))
@@ -67,20 +79,41 @@ class TransformersAgent:
 
     def act_batch(self, conversations: Sequence[list[Message]], seed: int) -> list[Reply]:
         """One reply per conversation; the same seed and batch give the same replies."""
-        prompts = [self._encode(messages) for messages in conversations]
-        tokens, logprobs = sample(
-            self.model, prompts, seed, self._end, self.max_new_tokens, temperature=self.temperature
+        requests = [
+            Request.of(self.tokenizer, messages, self.max_new_tokens, self._context, self.stop)
+            for messages in conversations
+        ]
+        fitting = [request for request in requests if request.most]
+        sampled: Iterator[tuple[list[int], list[float]]] = iter(())
+        if fitting:
+            prompts, most = [request.prompt for request in fitting], max(r.most for r in fitting)
+            finished = self._finished(fitting, most)
+            sampled = zip(*sample(self.model, prompts, seed, self._end, most, self.temperature, finished))
+        replies = []
+        for request in requests:
+            tokens, logprobs = next(sampled) if request.most else ([], [])
+            replies.append(request.reply(self.tokenizer, tokens, logprobs, ends=(self._end,)))
+        return replies
+
+    def _finished(self, requests: Sequence[Request], most: int) -> Callable[[int, list[int]], bool] | None:
+        """What ends answers besides the end token and `most`; None when nothing does."""
+        if all(request.most == most and not request.stop for request in requests):
+            return None
+
+        def finished(index: int, tokens: list[int]) -> bool:
+            request = requests[index]
+            return len(tokens) >= request.most or any(self._ends_with(tokens, stop) for stop in request.stop)
+
+        return finished
+
+    def _ends_with(self, tokens: list[int], stop: str) -> bool:
+        """Whether the last token completes `stop`; it may bring more characters."""
+        last = self._text_of(tokens[-1])
+        if stop[-1] not in last and "\ufffd" not in last:  # the latter: a part of a character
+            return False
+        return stop in self.tokenizer.decode(
+            tokens[-len(stop.encode()) :], clean_up_tokenization_spaces=False
         )
-        return [self._reply(p, t, lp) for p, t, lp in zip(prompts, tokens, logprobs, strict=True)]
-
-    def _encode(self, messages: list[Message]) -> list[int]:
-        text = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        return self.tokenizer(text, add_special_tokens=False)["input_ids"]
-
-    def _reply(self, prompt: list[int], tokens: list[int], logprobs: list[float]) -> Reply:
-        ended = bool(tokens) and tokens[-1] == self._end
-        text = self.tokenizer.decode(tokens[:-1] if ended else tokens, clean_up_tokenization_spaces=False)
-        return Reply(text if ended else CutText(text), tuple(prompt), tuple(tokens), tuple(logprobs))
 
 
 @torch.no_grad()
@@ -91,11 +124,13 @@ def sample(
     end: int,
     max_new_tokens: int,
     temperature: float = 1.0,
+    finished: Callable[[int, list[int]], bool] | None = None,
 ) -> tuple[list[list[int]], list[list[float]]]:
     """Ancestral sampling of one continuation per prompt.
 
     Each distinct prompt is read once and its cache repeated, since groups share prompts. Rows that ended
-    leave the batch. Returns token ids (the end token included) and their log-probs at `temperature`.
+    leave the batch; `finished(index of the prompt, tokens so far)` may end one before its end token. Returns
+    token ids (the end token included) and their log-probs at `temperature`.
     """
     device = next(model.parameters()).device
     generator = torch.Generator(device=device).manual_seed(seed)
@@ -131,6 +166,10 @@ def sample(
                 tokens[index].append(token)
                 logprobs[index].append(value)
         done = done | (chosen == end)
+        if finished is not None:
+            for row, index in enumerate(batch):
+                if finished(index, tokens[index]):
+                    done[row] = True
         if bool(done.all()) or step == max_new_tokens - 1:
             break
         position = position + 1

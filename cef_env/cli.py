@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cef_env.commands import agents, evaluation, judging, merging, training
+from cef_env.commands import agents, evaluation, judging, merging, playing, showing, training
 from cef_env.commands.console import errors, plain
 from cef_env.commands.problems import problems_app
 from cef_env.errors import CefError, InstrumentError
@@ -30,8 +30,9 @@ for command in (
     evaluation.report,
     judging.doctor,
     judging.judge,
-    agents.play,
+    playing.play,
     agents.rollout,
+    showing.show,
     merging.merge,
 ):
     app.command()(command)

@@ -13,8 +13,8 @@ from cef_env.envs.prompts import question
 from cef_env.envs.reasoning import ReasoningEnv
 from cef_env.envs.text import statement_text
 from cef_env.errors import UserError
-from cef_env.judge import Judge, JudgeResult, Outcome
-from cef_env.problems import Problem, ProblemSet
+from cef_env.judge import Judge, JudgeResult, Language, Outcome
+from cef_env.problems import Problem, ProblemSet, Submission
 
 KEPT = 4096
 """Results of failed programs that a process keeps."""
@@ -62,7 +62,9 @@ class RepairEnv(ReasoningEnv):
 
     ## Arguments
     - `coverage`: k, or None (also "inf") for all tests. Only the tests under 10^k are run. Problems
-      without any such test have no R_k and are dropped; `env.unwrapped.dropped` says how many.
+      without any such test have no R_k and are dropped, as are those that carry no program labelled as
+      failing; `env.unwrapped.dropped` says how many. (One whose labelled programs fail beyond 10^k only is
+      passed over when it is drawn: that shows when they are judged.)
     - `problems`: a source string ("builtin", "builtin:hard", "jsonl:PATH", ...), or a list of `Problem`.
     - `judge`: a `Judge` of your own; by default all environments of the process share one.
     - `render_mode`: None or "ansi".
@@ -103,6 +105,15 @@ class RepairEnv(ReasoningEnv):
         self.failure: JudgeResult | None = None
         """How the failed program failed."""
         self._failed_kind = ""
+        self._dropped: int | None = None
+
+    @property
+    def dropped(self) -> int:
+        """How many problems of the source take no part. Reads every problem when it is first asked for."""
+        if self._dropped is None:
+            able = sum(bool(failing(self._get(id_))) for id_ in self._ids)
+            self._dropped = len(self.problems) - able
+        return self._dropped
 
     def _start(self, options: dict[str, Any]) -> tuple[Problem, str]:
         if options.get("program") is None and options.get("result") is None:
@@ -135,7 +146,7 @@ class RepairEnv(ReasoningEnv):
     def _draw(self, problem_id: object) -> Problem:
         """A problem, after keeping one of its submissions that fails."""
         for problem in self._candidates(problem_id):
-            wrong = [s for s in problem.submissions if s.expected and Outcome.CORRECT not in s.expected]
+            wrong = failing(problem)
             for index in self.np_random.permutation(len(wrong)):
                 submission = wrong[index]
                 failure = self._fail(problem, submission.program)
@@ -175,3 +186,12 @@ class RepairEnv(ReasoningEnv):
         assert self.failure is not None
         failed = {"failed_outcome": str(self.failure.outcome), "failed_kind": self._failed_kind}
         return super()._info() | failed
+
+
+def failing(problem: Problem) -> list[Submission]:
+    """The submissions of a problem that are labelled as failing, in the language of answers."""
+    return [
+        s
+        for s in problem.submissions
+        if s.expected and Outcome.CORRECT not in s.expected and s.language == Language.PYTHON
+    ]

@@ -8,7 +8,6 @@ an observation of the batch is a tuple of strings.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -18,9 +17,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from cef_env.envs.agentic import AgenticEnv
+from cef_env.envs.crew import Crew
 from cef_env.envs.reasoning import ReasoningEnv
 from cef_env.envs.repair import RepairEnv
 from cef_env.envs.tool_use import ToolUseEnv
+from cef_env.envs.turns import positive
 from cef_env.errors import InstrumentError, UserError
 from cef_env.problems import load
 
@@ -63,6 +64,8 @@ class ThreadVectorEnv(SyncVectorEnv):
         on_fault: what an `InstrumentError` of an environment leads to, after the others have ended their
             step: "raise" a `VectorStepError`, or "mark" it in what is returned. Marked is: reward NaN,
             truncated, and `infos["instrument_fault"]` with the message. Either way that episode is over.
+        step_timeout_s: seconds that an environment may take for a step (or a reset); None sets no limit. One
+            over its time is a fault of the instrument: it is left behind, and its next reset makes another.
 
     A mistake (an action that is not a str, a step after the end) is raised, too, after the others have ended
     their step; actions are checked before any environment steps. `reset` always raises.
@@ -75,7 +78,10 @@ class ThreadVectorEnv(SyncVectorEnv):
         env_fns: Sequence[Callable[[], gym.Env[str, str]]],
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         on_fault: str = "raise",
+        step_timeout_s: float | None = None,
     ) -> None:
+        if step_timeout_s is not None:
+            positive("step_timeout_s", step_timeout_s, whole=False)
         if not isinstance(autoreset_mode, AutoresetMode) and autoreset_mode not in MODES:
             raise UserError(f"autoreset_mode={autoreset_mode!r}: use {', '.join(MODES)}")
         if on_fault not in ("raise", "mark"):
@@ -85,7 +91,11 @@ class ThreadVectorEnv(SyncVectorEnv):
         super().__init__(env_fns, autoreset_mode=autoreset_mode)
         self.on_fault = on_fault
         self._over = np.zeros(self.num_envs, dtype=np.bool_)
-        self._threads = ThreadPoolExecutor(self.num_envs, thread_name_prefix="cef-env")
+        self.step_timeout_s = step_timeout_s
+        self._make = list(env_fns)
+        self._crew = Crew(self.num_envs, "cef-env")
+        self._gone: set[int] = set()
+        """Environments that were left behind in a step."""
         self._texts = [""] * self.num_envs
 
     def reset(
@@ -110,7 +120,6 @@ class ThreadVectorEnv(SyncVectorEnv):
 
         def work(index: int) -> _Stepped:
             observation, info = self.envs[index].reset(seed=seeds[index], options=each[index])
-            self._texts[index], self._over[index] = observation, False
             return _Stepped(observation, infos=[info])
 
         stepped = self._all(work, chosen)
@@ -119,6 +128,7 @@ class ThreadVectorEnv(SyncVectorEnv):
                 raise done.error
         infos: dict[str, Any] = {}
         for index, done in stepped.items():
+            self._texts[index], self._over[index] = done.observation, False
             infos = self._add_info(infos, done.infos[0], index)
         return tuple(self._texts), infos
 
@@ -208,18 +218,28 @@ class ThreadVectorEnv(SyncVectorEnv):
 
     def _all(self, work: Callable[[int], _Stepped], indices: Sequence[int]) -> dict[int, _Stepped]:
         """`work` for all indices at once; an error of one is kept, so that the others end."""
-
-        def guarded(index: int) -> _Stepped:
-            try:
-                return work(index)
-            except Exception as error:  # noqa: BLE001 - raised by the caller, when all have ended
-                return _Stepped(error=error)
-
-        return dict(zip(indices, self._threads.map(guarded, indices)))
+        for index in self._gone.intersection(indices):
+            self.envs[index] = self._make[index]()
+            self._gone.discard(index)
+        calls = {
+            index: self._crew.submit(partial(work, index), self.step_timeout_s, self.envs[index].close)
+            for index in indices
+        }
+        late = self._crew.all(calls.values())
+        stepped = {}
+        for index, call in calls.items():
+            if call in late:
+                self._gone.add(index)
+                error: Any = InstrumentError(f"a step took longer than {self.step_timeout_s:g} s")
+            else:
+                error = call.future.exception()
+            stepped[index] = call.future.result() if error is None else _Stepped(error=error)
+        return stepped
 
     def close_extras(self, **kwargs: Any) -> None:
-        """End all environments, after the steps in progress."""
-        self._threads.shutdown(wait=True)
+        """End all environments, after the steps in progress; one that was left behind ends with its step."""
+        self._crew.close()
+        self.envs = [env for index, env in enumerate(self.envs) if index not in self._gone]
         super().close_extras(**kwargs)
 
 
@@ -228,12 +248,13 @@ def make_threads(
     num_envs: int = 1,
     autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
     on_fault: str = "raise",
+    step_timeout_s: float | None = None,
     **arguments: Any,
 ) -> ThreadVectorEnv:
     """What `gym.make_vec` calls: `num_envs` environments with the same arguments, which share one source."""
     problems = load(arguments.pop("problems", "builtin"))
     make = partial(env_class, problems=problems, **arguments)
-    return ThreadVectorEnv([make] * num_envs, autoreset_mode, on_fault)
+    return ThreadVectorEnv([make] * num_envs, autoreset_mode, on_fault, step_timeout_s)
 
 
 reasoning = partial(make_threads, ReasoningEnv)

@@ -1,18 +1,19 @@
-"""Agents play environments: scripted ones, one's own, and a batching one."""
+"""Many episodes at once: order, waves, faults, time-outs, and what becomes of the environments."""
 
-import json
-from collections.abc import Sequence
-from pathlib import Path
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import gymnasium as gym
 import pytest
 
-from cef_env.agents import Message, Reply, ScriptedAgent, make_agent, rollout
-from cef_env.agents.record import record_rollouts
+from cef_env.agents import Message, Reply, rollout
+from cef_env.agents.episode import EpisodeTimeoutError, Fault
 from cef_env.envs.text import fenced
-from cef_env.errors import JudgeError, UserError
+from cef_env.errors import InstrumentError, JudgeError, UserError
 from cef_env.judge import Judge, Outcome
-from cef_env.problems import ProblemSet, load
+from cef_env.problems import ProblemSet
 
 
 class OwnAgent:
@@ -21,6 +22,68 @@ class OwnAgent:
     def act(self, messages: list[Message]) -> str:
         assert messages[-1]["role"] == "user"
         return fenced("print(2 * int(input()))")
+
+
+class Batching(OwnAgent):
+    """Answers with what it was asked."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, list[int]]] = []
+
+    def act_batch(self, conversations: Sequence[list[Message]], seed: int) -> list[Reply]:
+        lengths = [int(messages[0]["content"]) for messages in conversations]
+        self.calls.append((seed, lengths))
+        return [Reply(f"{seed % 100}") for _ in conversations]
+
+
+class Counting(gym.Env[str, str]):
+    """An episode of as many steps as its problem's id says; faults and waits when told to."""
+
+    made: int = 0
+    closed: int = 0
+
+    def __init__(self, plan: "Plan") -> None:
+        self.plan = plan
+        self.closes = 0
+        plan.note(self, "made")
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, Any]:
+        super().reset(seed=seed)
+        self.id = (options or {})["problem_id"]
+        self.left = int(self.id)
+        return self.id, {"problem_id": self.id}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self.plan.on_step(self)
+        self.left -= 1
+        info = {"problem_id": self.id, "outcome": "correct", "draw": int(self.np_random.integers(1 << 30))}
+        return f"left {self.left}", 1.0, self.left <= 0, False, info
+
+    def close(self) -> None:
+        self.closes += 1
+        self.plan.note(self, "closed")
+
+
+class Plan:
+    """What the environments of a test do, and what they did."""
+
+    def __init__(self, on_step: Callable[[Counting], None] = lambda env: None) -> None:
+        self.on_step = on_step
+        self.lock = threading.Lock()
+        self.envs: list[Counting] = []
+        self.alive = self.most = 0
+
+    def note(self, env: Counting, what: str) -> None:
+        with self.lock:
+            if what == "made":
+                self.envs.append(env)
+                self.alive += 1
+                self.most = max(self.most, self.alive)
+            else:
+                self.alive -= env.closes == 1
+
+    def make(self) -> Counting:
+        return Counting(self)
 
 
 def make(problems: ProblemSet, judge: Judge, count: int) -> list[gym.Env[str, str]]:
@@ -34,25 +97,41 @@ def test_any_object_with_act_plays(doubles: ProblemSet, judge: Judge) -> None:
     assert [message["role"] for message in trajectory.messages] == ["user", "assistant"]
 
 
-def test_a_batching_agent_sees_all_open_conversations_at_once(doubles: ProblemSet, judge: Judge) -> None:
-    sizes = []
+def test_a_batching_agent_sees_all_open_conversations_at_once() -> None:
+    plan, agent = Plan(), Batching()
+    rollout([plan.make() for _ in range(4)], agent, ["1", "3", "2", "3"], seed=7)
+    assert agent.calls == [(7, [1, 3, 2, 3]), (8, [3, 2, 3]), (9, [3, 3])]
+    assert plan.alive == 4  # they are the caller's
 
-    class Batching(OwnAgent):
-        def act_batch(self, conversations: Sequence[list[Message]], seed: int) -> list[Reply]:
-            sizes.append(len(conversations))
-            return [Reply(self.act(messages)) for messages in conversations]
 
-    trajectories = rollout(
-        make(doubles, judge, 5), Batching(), ["small", "large", "small", "large", "small"], 0
-    )
-    assert sizes == [5]
-    assert [trajectory.problem_id for trajectory in trajectories] == [
-        "small",
-        "large",
-        "small",
-        "large",
-        "small",
-    ]
+def test_made_environments_play_in_waves_are_used_again_and_are_closed() -> None:
+    plan, agent = Plan(), Batching()
+    trajectories = rollout(plan.make, agent, ["2", "1", "1", "2", "1"], seed=7, concurrency=2)
+    assert [t.problem_id for t in trajectories] == ["2", "1", "1", "2", "1"]
+    assert [lengths for _, lengths in agent.calls] == [[2, 1], [2], [1, 2], [2], [1]]
+    assert len({seed for seed, _ in agent.calls}) == 5
+    assert (len(plan.envs), plan.alive) == (2, 0)
+
+
+@pytest.mark.parametrize("agent", [OwnAgent, Batching])
+def test_timing_changes_nothing(agent: type[OwnAgent]) -> None:
+    def played(slow: str, concurrency: int) -> list[tuple[int, ...]]:
+        plan = Plan(lambda env: time.sleep(0.03 * (env.id == slow)))
+        got = rollout(plan.make, agent(), ["1", "2", "3", "2", "1"], 5, concurrency)
+        return [(t.info["draw"], len(t.messages)) for t in got]
+
+    assert played("1", 3) == played("3", 3) == played("2", 3 if agent is Batching else 1)
+
+
+def test_answers_of_plain_agents_overlap() -> None:
+    together = threading.Barrier(4)
+
+    class Waiting(OwnAgent):
+        def act(self, messages: list[Message]) -> str:
+            together.wait(10)
+            return "x"
+
+    assert len(rollout(Plan().make, Waiting(), ["1"] * 8, seed=0, concurrency=4)) == 8
 
 
 def test_an_instrument_fault_is_raised_and_makes_no_trajectory(doubles: ProblemSet) -> None:
@@ -64,60 +143,147 @@ def test_an_instrument_fault_is_raised_and_makes_no_trajectory(doubles: ProblemS
         rollout(make(doubles, broken, 2), OwnAgent(), ["small", "large"], seed=0)
 
 
+@pytest.mark.parametrize("agent", [OwnAgent, Batching])
+def test_a_fault_is_tried_again_in_a_fresh_environment(agent: type[OwnAgent]) -> None:
+    faulty: list[Counting] = []
+
+    def on_step(env: Counting) -> None:
+        if env.id == "2" and len(faulty) < 2:
+            faulty.append(env)
+            raise InstrumentError("died")
+
+    plan, faults = Plan(on_step), list[Fault]()
+    trajectories = rollout(plan.make, agent(), ["1", "2", "3"], 0, retries=2, faults=faults)
+    assert [t.problem_id for t in trajectories] == ["1", "2", "3"]
+    assert faults == []
+    assert faulty[0] is not faulty[1]
+    assert [env.closes for env in faulty] == [1, 1]
+    assert plan.alive == 0
+
+
+@pytest.mark.parametrize("agent", [OwnAgent, Batching])
+def test_what_stays_faulty_is_told_apart(agent: type[OwnAgent]) -> None:
+    def on_step(env: Counting) -> None:
+        if env.id == "2":
+            raise InstrumentError("died")
+
+    plan, faults = Plan(on_step), list[Fault]()
+    trajectories = rollout(plan.make, agent(), ["2", "1", "2", "3"], 0, 2, retries=1, faults=faults)
+    assert [t.problem_id for t in trajectories] == ["1", "3"]
+    assert faults == [Fault(0, "2", "died", 2, False), Fault(2, "2", "died", 2, False)]
+    assert plan.alive == 0
+
+
+@pytest.mark.parametrize("agent", [OwnAgent, Batching])
+def test_a_step_that_hangs_is_left_behind_and_blocks_no_other(agent: type[OwnAgent]) -> None:
+    go = threading.Event()
+    plan = Plan(lambda env: go.wait(60) if env.id == "2" else None)  # type: ignore[arg-type,return-value]
+    faults: list[Fault] = []
+    started = time.monotonic()
+    got = rollout(plan.make, agent(), ["2", "1", "3", "1"], 0, 1, step_timeout_s=0.2, faults=faults)
+    assert time.monotonic() - started < 10
+    assert [t.problem_id for t in got] == ["1", "3", "1"]
+    assert faults == [Fault(0, "2", "a step took longer than 0.2 s", 1, True)]
+    assert plan.alive == 1  # the one that hangs
+    go.set()
+    deadline = time.monotonic() + 10
+    while plan.alive and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert plan.alive == 0  # it was closed when its step had ended
+
+
+@pytest.mark.parametrize("agent", [OwnAgent, Batching])
+def test_an_episode_over_its_time_is_no_trajectory(agent: type[OwnAgent]) -> None:
+    plan = Plan(lambda env: time.sleep(0.1))
+    faults: list[Fault] = []
+    got = rollout(plan.make, agent(), ["9", "1"], 0, 1, episode_timeout_s=0.35, faults=faults)
+    assert [t.problem_id for t in got] == ["1"]
+    assert [(f.index, f.reason, f.timed_out) for f in faults] == [
+        (0, "the episode took longer than 0.35 s", True)
+    ]
+    with pytest.raises(EpisodeTimeoutError):
+        rollout(plan.make, agent(), ["9"], 0, 1, episode_timeout_s=0.35)
+
+
+def test_an_agent_that_hangs_is_left_behind_with_its_episode() -> None:
+    go = threading.Event()
+
+    class Hanging(OwnAgent):
+        def act(self, messages: list[Message]) -> str:
+            if messages[0]["content"] == "2":
+                go.wait(60)
+            return "x"
+
+    plan, faults = Plan(), list[Fault]()
+    got = rollout(plan.make, Hanging(), ["2", "1"], 0, 1, episode_timeout_s=0.3, faults=faults)
+    assert [t.problem_id for t in got] == ["1"]
+    assert [f.index for f in faults] == [0]
+    assert plan.alive == 0  # nobody is in its environment
+    go.set()
+
+
+def test_a_server_that_is_down_is_a_fault_of_the_instrument() -> None:
+    class Down(Batching):
+        def act_batch(self, conversations: Sequence[list[Message]], seed: int) -> list[Reply]:
+            if not self.calls:
+                self.calls.append((seed, []))
+                raise InstrumentError("connection refused")
+            return super().act_batch(conversations, seed)
+
+    faults: list[Fault] = []
+    assert rollout(Plan().make, Down(), ["1", "1", "1"], 0, 2, faults=faults) != []
+    assert [(f.index, f.reason) for f in faults] == [(0, "connection refused"), (1, "connection refused")]
+    assert len(rollout(Plan().make, Down(), ["1", "1", "1"], 0, 2, retries=1)) == 3
+
+
+@pytest.mark.parametrize("agent", [OwnAgent, Batching])
+def test_a_mistake_of_the_agent_names_the_episode_and_closes_everything(agent: type[OwnAgent]) -> None:
+    class Wrong(agent):  # type: ignore[misc,valid-type]
+        def act(self, messages: list[Message]) -> str:
+            raise ZeroDivisionError
+
+        def act_batch(self, *_: object) -> list[Reply]:
+            raise ZeroDivisionError
+
+    if agent is OwnAgent:
+        del Wrong.act_batch
+    plan = Plan()
+    with pytest.raises(ZeroDivisionError) as caught:
+        rollout(plan.make, Wrong(), ["7", "7"], 0, concurrency=1)
+    assert "episode 0 (problem 7)" in "".join(caught.value.__notes__)
+    assert plan.alive == 0
+
+
+def test_no_more_environments_are_alive_than_may_be() -> None:
+    plan = Plan()
+    rollout(plan.make, OwnAgent(), ["1", "2", "3"] * 10, 0, concurrency=3)
+    assert plan.most <= 3
+    assert plan.alive == 0
+
+
+def test_an_interrupt_leaves_running_steps_behind_and_closes_the_rest() -> None:
+    class Interrupted(Batching):
+        def act_batch(self, *_: object) -> list[Reply]:
+            raise KeyboardInterrupt
+
+    plan = Plan()
+    with pytest.raises(KeyboardInterrupt):
+        rollout(plan.make, Interrupted(), ["1", "1"], 0)
+    assert len(plan.envs) == 2
+    assert plan.alive == 0
+
+
 @pytest.mark.parametrize(
-    ("kind", "outcome"),
+    ("options", "named"),
     [
-        ("efficient", Outcome.CORRECT),
-        ("brute_force", Outcome.OPTIMIZATION_FAILURE),
-        ("random_text", Outcome.FORMAT_ERROR),
+        ({"concurrency": 0}, "concurrency=0"),
+        ({"step_timeout_s": -1}, "step_timeout_s=-1"),
+        ({"episode_timeout_s": 0}, "episode_timeout_s=0"),
+        ({"retries": -1}, "retries=-1"),
     ],
 )
-def test_scripted_agents_reach_their_outcomes(judge: Judge, kind: str, outcome: Outcome) -> None:
-    problems = load("builtin:hard?count=12")
-    ids = [id_ for id_ in problems.ids if id_.endswith(".large")][:4]
-    agent = make_agent(f"scripted:{kind}", problems)
-    got = [trajectory.outcome for trajectory in rollout(make(problems, judge, len(ids)), agent, ids, seed=0)]
-    if kind == "random_text":
-        assert outcome in got
-        assert Outcome.CORRECT not in got
-    else:
-        assert got == [outcome] * len(ids)
-
-
-def test_a_scripted_agent_refuses_a_statement_it_does_not_know(doubles: ProblemSet, judge: Judge) -> None:
-    agent = ScriptedAgent("efficient", load("builtin:easy?count=2"))
-    with pytest.raises(UserError, match="not of"):
-        rollout(make(doubles, judge, 1), agent, ["small"], seed=0)
-
-
-@pytest.mark.parametrize(
-    "spec", ["scripted:magic", "hf:", "nowhere:thing", "json:dumps", "json:nothing", "plain"]
-)
-def test_unknown_agents_are_refused_in_one_line(spec: str, doubles: ProblemSet) -> None:
-    with pytest.raises(UserError) as error:
-        make_agent(spec, doubles)
-    assert "\n" not in str(error.value)
-
-
-def test_a_missing_or_broken_checkpoint_is_a_user_error(tmp_path: Path, doubles: ProblemSet) -> None:
-    with pytest.raises(UserError, match=r"no config\.json"):
-        make_agent(f"hf:{tmp_path}", doubles)
-    (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(UserError, match="does not load"):
-        make_agent(f"hf:{tmp_path}", doubles)
-
-
-def test_recorded_trajectories_are_json_lines(tmp_path: Path) -> None:
-    counts = record_rollouts(
-        "cef/Reasoning-v0", "scripted:efficient", "builtin:easy?count=3", "2", seed=0, out=tmp_path
-    )
-    rows = [json.loads(line) for line in (tmp_path / "trajectories.jsonl").read_text().splitlines()]
-    assert counts == {Outcome.CORRECT: 3}
-    assert [row["reward"] for row in rows] == [1, 1, 1]
-
-
-def test_recorded_trajectories_are_not_overwritten(tmp_path: Path) -> None:
-    (tmp_path / "trajectories.jsonl").write_text("precious")
-    with pytest.raises(UserError, match="holds trajectories already"):
-        record_rollouts("cef/Reasoning-v0", "scripted:efficient", "builtin:easy?count=1", "2", 0, tmp_path)
-    assert (tmp_path / "trajectories.jsonl").read_text() == "precious"
+def test_limits_that_make_no_sense_are_refused(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(UserError, match=named):
+        rollout(Plan().make, OwnAgent(), ["1"], 0, **options)
+    with pytest.raises(UserError, match="2 environments for 1"):
+        rollout([Plan().make(), Plan().make()], OwnAgent(), ["1"], 0)

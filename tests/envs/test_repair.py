@@ -160,3 +160,20 @@ def test_unknown_arguments_are_refused() -> None:
         RepairEnv(problems=[problem()], reveal="some")
     with pytest.raises(UserError, match="statistics='rough'"):
         RepairEnv(problems=[problem()], statistics="rough")
+
+
+def test_problems_without_a_failing_program_are_dropped_and_counted() -> None:
+    def of(id_: str, *submissions: Submission) -> Problem:
+        base = problem(*submissions)
+        return Problem(id_, base.title, base.statement, base.tests, submissions=submissions)
+
+    problems = [
+        of("wrong", submission(SHORT_WRONG, "correctness_failure")),
+        of("none"),
+        of("right", submission(GOOD, "correct")),
+        of("unknown", submission(LONG_WRONG)),
+        of("other", Submission("bug", "int main() {}", ("correctness_failure",), "cpp17")),
+    ]
+    env = RepairEnv(problems=problems)
+    assert env.dropped == 4
+    assert RepairEnv(problems=problems[:1]).dropped == 0

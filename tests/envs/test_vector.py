@@ -212,9 +212,43 @@ def test_closing_ends_environments_and_threads() -> None:
 
     envs = ThreadVectorEnv([lambda: Closing(problems=[shown()])] * 5)
     envs.reset()
-    threads = list(envs._threads._threads)
+    threads = list(envs._crew._threads)
     envs.close()
     envs.close()
     assert len(closed) == 5
     assert threads
     assert not any(thread.is_alive() for thread in threads)
+
+
+def test_a_step_over_its_time_is_a_fault_that_blocks_no_other() -> None:
+    judge = ToldJudge()
+    envs = vector(3, judge, on_fault="mark", autoreset_mode="Disabled", step_timeout_s=0.5)
+    stuck = envs.envs[1]
+    _, rewards, terminations, truncations, infos = envs.step([GOOD, fenced("wait"), BAD])
+    assert rewards[[0, 2]].tolist() == [1, 0]
+    assert np.isnan(rewards[1])
+    assert (terminations.tolist(), truncations.tolist()) == ([True, False, True], [False, True, False])
+    assert infos["instrument_fault"][1] == "a step took longer than 0.5 s"
+    envs.reset(options={"reset_mask": np.ones(3, dtype=bool)})
+    assert envs.envs[1] is not stuck
+    assert envs.step([GOOD] * 3)[1].tolist() == [1, 1, 1]
+    judge.go.set()
+    envs.close()
+
+
+def test_a_step_that_never_ends_does_not_keep_a_vector_from_closing() -> None:
+    judge = ToldJudge()
+    closed = threading.Event()
+
+    class Closing(ReasoningEnv):
+        def close(self) -> None:
+            closed.set()
+
+    envs = ThreadVectorEnv([lambda: Closing(problems=[shown()], judge=judge)], step_timeout_s=0.2)  # type: ignore[arg-type]
+    envs.reset()
+    with pytest.raises(VectorStepError, match="longer than"):
+        envs.step([fenced("wait")])
+    envs.close()
+    assert not closed.is_set()
+    judge.go.set()
+    assert closed.wait(10)

@@ -10,7 +10,7 @@ A composition belongs to exactly one split, decided by a hash of its ingredients
 
 import hashlib
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -52,6 +52,9 @@ HELD_OUT = 0.4
 """Share of the compositions that could be `easy` or `hard` which are; the rest are `train`."""
 SMALL_SHARE = 0.3
 _READ = "n,k=map(int,input().split())\na=list(map(int,input().split()))\n"
+SAMPLES = 2
+"""The shortest tests of a problem: a solver sees them in settings that show tests; the statement has none.
+About half of the bugs fail one of them."""
 _ATTEMPTS = 6
 """How often small tests are drawn anew until they expose every bug."""
 
@@ -119,6 +122,10 @@ class Composition:
         small_tests, hidden = self._small_tests(rng)
         slots = inputs.plan(self.small, self.family_data.large_shapes)
         large = [self._test(rng, slot) for slot in slots if slot.scale >= inputs.WIDE]
+        small_tests = [
+            replace(test, sample=position < SAMPLES)
+            for position, test in enumerate(sorted(small_tests, key=lambda test: test.length))
+        ]
         if not self.small:
             assert large[-1].length >= 10**5, f"{self.id}: largest test has {large[-1].length} characters"
         return Problem(
