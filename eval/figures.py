@@ -141,10 +141,12 @@ def outcomes_figure(found: Frontier, controls: Sequence[MemberRates] = (), narro
     ax.set_ylabel("share of answers")
     ax.spines["bottom"].set_visible(False)
     _mark_alphas(ax, [p.alpha for p in found.points], narrow)
-    if controls:
-        ax.set_xticks([*ax.get_xticks(), *places[len(found.points) :]])
-        names = [member_name(m.member).replace(" ", "\n", 1) for m in controls]
-        ax.set_xticklabels([*ax.get_xticklabels()[: len(found.points)], *names])
+    for place, control in zip(places[len(found.points) :], controls):
+        name = member_name(control.member).replace(" ", "\n", 1)
+        ax.annotate(
+            name, (place, 0), (0, -7), xycoords=("data", "axes fraction"), textcoords="offset points",
+            ha="center", va="top", fontsize=6 if narrow else 7.5, color=SOFT,
+        )  # fmt: skip
     figure.legend(
         loc="outside upper left", ncols=2 if narrow else 4, columnspacing=1.3, handletextpad=0.5,
         handlelength=1.0, handleheight=1.0,

@@ -38,7 +38,11 @@ def write_folder_report(folder: Path, out: Path | None = None) -> Path:
     return write_report(
         out or folder / "report",
         tables,
-        {"sweep": dict(plan.config)},
+        {
+            "seed": plan.config.get("seed", 0),
+            "environment": plan.config.get("env", "not recorded"),
+            "config": dict(plan.config) | {"members": [member.name for member in plan.members]},
+        },
         notes=notes,
         seed=int(plan.config.get("seed", 0)),
         answers=read_answers(folder, list(tables.values())),
