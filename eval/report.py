@@ -163,11 +163,8 @@ def _facts(splits: Mapping[str, SplitAnalysis], about: Mapping[str, Any]) -> lis
     tables = [split.members for split in splits.values()]
     alphas = sorted({a for t in tables for a in t.alphas})
     controls = {m for t in tables for m in t.members if m.alpha is None}
-    facts = [
-        (name, str(about[name]))
-        for name in ("preset", "model", "environment", "seed")
-        if _short(about.get(name))
-    ]
+    wanted = ("preset", "model", "environment", "seed")
+    facts = [(name, str(about[name])) for name in wanted if _short(about.get(name))]
     if alphas:
         facts.append(("alphas", f"{len(alphas)}, {number(alphas[0])} to {number(alphas[-1])}"))
     if controls:
