@@ -142,10 +142,10 @@ def outcomes_figure(found: Frontier, controls: Sequence[MemberRates] = (), narro
     ax.spines["bottom"].set_visible(False)
     _mark_alphas(ax, [p.alpha for p in found.points], narrow)
     for place, control in zip(places[len(found.points) :], controls):
-        name = member_name(control.member).replace(" ", "\n", 1)
+        name = member_name(control.member)
         ax.annotate(
-            name, (place, 0), (0, -7), xycoords=("data", "axes fraction"), textcoords="offset points",
-            ha="center", va="top", fontsize=6 if narrow else 7.5, color=SOFT,
+            name if narrow else name.replace(" ", "\n", 1), (place, 0), (0, -6), xycoords=("data", "axes fraction"), textcoords="offset points",
+            ha="center", va="top", fontsize=7.5, color=SOFT, rotation=90 if narrow else 0,
         )  # fmt: skip
     figure.legend(
         loc="outside upper left", ncols=2 if narrow else 4, columnspacing=1.3, handletextpad=0.5,
