@@ -199,7 +199,8 @@ def test_a_format_error_needs_its_cause():
 
 def test_rows_from_before_there_were_controls_and_difficulties_are_read():
     old = {
-        "problem_id": "p", "split": "s", "alpha": 0.5, "index": 0, "outcome": "correct", "coverage_reached": 3,
+        "problem_id": "p", "split": "s", "alpha": 0.5, "index": 0, "outcome": "correct",
+        "coverage_reached": 3,
         "format_error": None, "program_sha256": None, "tokens": 5, "tags": ["a"],
     }  # fmt: skip
     sample = Sample.from_json(old)
