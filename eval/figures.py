@@ -144,7 +144,8 @@ def outcomes_figure(found: Frontier, controls: Sequence[MemberRates] = (), narro
     for place, control in zip(places[len(found.points) :], controls):
         name = member_name(control.member)
         ax.annotate(
-            name if narrow else name.replace(" ", "\n", 1), (place, 0), (0, -6), xycoords=("data", "axes fraction"), textcoords="offset points",
+            name if narrow else name.replace(" ", "\n", 1), (place, 0), (0, -6),
+            xycoords=("data", "axes fraction"), textcoords="offset points",
             ha="center", va="top", fontsize=7.5, color=SOFT, rotation=90 if narrow else 0,
         )  # fmt: skip
     figure.legend(
