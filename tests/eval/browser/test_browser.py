@@ -9,7 +9,7 @@ from cef_env.eval import analyse, write_report
 from cef_env.eval.comparison import Result, write_comparison
 from cef_env.judge.types import Outcome
 from tests.eval import pages
-from tests.eval.browser.chrome import Chrome, find_chrome
+from tests.eval.browser.chrome import find_chrome
 
 pytestmark = [
     pytest.mark.slow,
@@ -27,12 +27,6 @@ def samples(report_samples):
 @pytest.fixture
 def page(report_page):
     return report_page
-
-
-@pytest.fixture(scope="module")
-def chrome(tmp_path_factory):
-    with Chrome(tmp_path_factory.mktemp("profile")) as browser:
-        yield browser
 
 
 def text_of(chrome, selector):
