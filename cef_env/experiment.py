@@ -191,24 +191,29 @@ def report_stage(run: Run, folder: Path) -> None:
     write_run_report(run.root, run.config)
 
 
-def write_run_report(root: Path, config: Config) -> Path:
+def write_run_report(root: Path, config: Config, out: Path | None = None) -> Path:
     """Summary, figures and report of a run whose sweep is done; returns the path of the page.
+
+    `out`: by default `report` inside the run.
 
     The summary holds only what samples and config determine, so that equal runs give equal files.
     """
     from cef_env.eval import read_tables
+    from cef_env.eval.reader import read_answers
     from cef_env.eval.report import write_report
 
     keep_plan(root / "sweep", sweep_plan(config, evaluation_problems(config)))
     tables = read_tables(root / "sweep")
     remedy = "delete it, and run the same command again"
-    manifests = [read_json(path, remedy) for path in sorted(root.glob("*/manifest.json"))]
+    manifests = [read_json(path, remedy) for path in root.glob("*/manifest.json")]
+    manifests.sort(key=lambda manifest: list(STAGES).index(manifest["stage"]))
+    coverages = {name: "inf" if k is None else k for name, k in config.coverages.items()}
     meta = {
         "preset": config.preset,
         "seed": config.seed,
-        "coverages": {name: "inf" if k is None else k for name, k in config.coverages.items()},
+        "coverages": coverages,
         "sandbox tier": sorted({manifest["sandbox_tier"] for manifest in manifests}),
-        "config": config.model_dump(mode="json"),
+        "config": config.model_dump(mode="json") | {"coverages": coverages},
     }
     logs = [
         {"run": name, **json.loads(line)}
@@ -225,7 +230,22 @@ def write_run_report(root: Path, config: Config) -> Path:
             "The two trained checkpoints hold the same weights, so every alpha is one model: "
             "whatever differs below is chance. Train longer.",
         )
-    return write_report(root / "report", tables, meta, train_log=logs, notes=notes, seed=config.seed)
+    return write_report(
+        out or root / "report",
+        tables,
+        meta,
+        train_log=logs,
+        notes=notes,
+        seed=config.seed,
+        answers=read_answers(root / "sweep", list(tables.values())),
+        problems={s: {p.id: p for p in found} for s, found in evaluation_problems(config).items()},
+        made={
+            "effective alphas": "those asked for: weights in float32, averaged in memory",
+            "python": sorted({manifest["python"] for manifest in manifests}),
+            "versions": manifests[0]["versions"],
+        },
+        stages=manifests,
+    )
 
 
 STAGES: dict[str, Callable[[Run, Path], None]] = {

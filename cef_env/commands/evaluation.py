@@ -172,13 +172,24 @@ def show(
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="A run of cef reproduce, or a folder of cef eval.")],
+    runs: Annotated[list[Path], typer.Argument(help="Runs of cef reproduce or folders of cef eval.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write; by default RUN/report, or comparison for several.")
+    ] = None,
 ) -> None:
-    """Writes summary, figures and report of a run again."""
+    """Writes summary, figures and page of a run; of several runs one page that compares them."""
+    if len(runs) > 1:
+        from cef_env.eval.comparison import write_comparison
+        from cef_env.eval.folder_report import read_result
+
+        page = write_comparison(out or Path("comparison"), [read_result(run) for run in runs])
+        console.print(f"Comparison: {escape(str(page))}", soft_wrap=True)
+        return
+    run = runs[0]
     if (run / "plan.json").is_file():
         from cef_env.eval.folder_report import write_folder_report
 
-        page = write_folder_report(run)
+        page = write_folder_report(run, out)
         show_sweep(run)
         console.print(f"Report: {escape(str(page))}", soft_wrap=True)
         return
@@ -187,10 +198,13 @@ def report(
 
     path = run / "config.json"
     if not path.is_file():
-        raise UserError(f"{str(run)!r} is no run directory (no config.json); give the --out of cef reproduce")
+        raise UserError(
+            f"{str(run)!r} is no run (neither config.json nor plan.json); give the --out of cef reproduce or "
+            "cef eval"
+        )
     if not (run / "sweep" / "manifest.json").is_file():
         raise UserError(f"the sweep of {str(run)!r} is not done; run cef reproduce --out {run} first")
-    show_run(run, write_run_report(run, Config.model_validate_json(path.read_text())))
+    show_run(run, write_run_report(run, Config.model_validate_json(path.read_text()), out))
 
 
 def show_run(out: Path, page: Path) -> None:
