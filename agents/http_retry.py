@@ -155,7 +155,7 @@ class Session:
             raise RefusedError(f"{self._endpoint.url} refuses with status {status}: {_message(response)}")
         try:
             return response.json()
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise _AgainError(f"an answer that is not JSON ({error})") from error
 
 
@@ -177,7 +177,7 @@ def _message(response: Any) -> str:
     """What the server says, in one line."""
     try:
         said = response.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         said = response.text
     for name in ("error", "message", "detail"):
         if isinstance(said, dict) and said.get(name):

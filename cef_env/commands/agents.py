@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def rollout(
-    agent: Annotated[str, typer.Option(help="scripted:NAME, hf:PATH, vllm:PATH, openai:MODEL@URL or module:attr")],
+    agent: Annotated[
+        str, typer.Option(help="scripted:NAME, hf:PATH, vllm:PATH, openai:MODEL@URL or module:attr")
+    ],
     out: Out,
     env: Annotated[str, typer.Option(help="Environment id.")] = "cef/Reasoning-v0",
     problems: Annotated[str, typer.Option(help="Problem source.")] = "builtin",
