@@ -85,6 +85,8 @@ class Endpoint:
             self.url = httpx.URL(url)
         except httpx.InvalidURL as error:
             raise UserError(f"{url!r} is no address: {error}") from error
+        if self.url.port is not None and self.url.port > 65535:
+            raise UserError(f"{url!r} is no address: there is no port {self.url.port}")
         self.httpx = httpx
         self.headers = dict(headers)
         self.concurrency = concurrency

@@ -17,6 +17,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from cef_env.envs.agentic import AgenticEnv
+from cef_env.envs.base import checked_options
 from cef_env.envs.crew import Crew
 from cef_env.envs.reasoning import ReasoningEnv
 from cef_env.envs.repair import RepairEnv
@@ -105,7 +106,7 @@ class ThreadVectorEnv(SyncVectorEnv):
 
         Environment i gets the seed `seed + i`, or the i-th of a list.
         """
-        options = dict(options or {})
+        options = checked_options(options)
         mask = self._mask(options.pop("reset_mask", None))
         seeds: list[int | None]
         if seed is None or isinstance(seed, int):
