@@ -10,7 +10,7 @@ TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo smoke test test-docker test-vllm lint bench clean
+.PHONY: help setup demo smoke test test-docker test-openrlhf test-vllm lint bench clean
 
 help:
 	@echo "make demo   set up and run the paper in miniature (two CPU cores, about 15 minutes)"
@@ -18,6 +18,7 @@ help:
 	@echo "make test   set up and run the tests"
 	@echo "make test-docker  the tests of the tier docker, with an engine of their own where none runs (root, Debian)"
 	@echo "make test-vllm    the tests with the real vLLM, in an environment of its own (4 GB)"
+	@echo "make test-openrlhf  the tests with OpenRLHF, Ray and the real vLLM, in another (4 GB)"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  the benchmarks"
 
@@ -60,6 +61,23 @@ test-vllm: $(filter .venv-vllm/installed,$(VENV_VLLM)/installed)
 test-docker: setup
 	REQUIRED=1 PYTHON=$(BIN)/python tests/docker/with_engine.sh $(BIN)/python -m pytest -k docker tests
 
+# OpenRLHF's rollout with Ray and a CPU build of vLLM: an environment of its own, used as vLLM's is:
+# make test-openrlhf VENV_OPENRLHF=path
+VENV_OPENRLHF ?= .venv-openrlhf
+
+# Only what rolls out is needed of OpenRLHF; its other dependencies build against CUDA.
+.venv-openrlhf/installed: pyproject.toml
+	$(PYTHON) -m venv .venv-openrlhf
+	.venv-openrlhf/bin/pip install --quiet --disable-pip-version-check $(TORCH)
+	.venv-openrlhf/bin/pip install --quiet --disable-pip-version-check $(VLLM) transformers==5.15.0 ray==2.55.0 \
+	  datasets aiohttp sympy pylatexenc pytest hypothesis --editable ".[train,problems,terminal]"
+	.venv-openrlhf/bin/pip uninstall --quiet --yes torchvision torchaudio
+	.venv-openrlhf/bin/pip install --quiet --disable-pip-version-check --no-deps openrlhf==0.11.2
+	touch $@
+
+test-openrlhf: $(filter .venv-openrlhf/installed,$(VENV_OPENRLHF)/installed)
+	PYTHONPATH=. $(VENV_OPENRLHF)/bin/python -m pytest -rs -s tests/openrlhf
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -69,4 +87,4 @@ bench: setup
 	for bench in tests/bench/bench_*.py; do $(BIN)/python $$bench || exit 1; done
 
 clean:
-	rm -rf $(VENV) .venv-vllm build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-vllm .venv-openrlhf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

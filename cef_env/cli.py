@@ -12,6 +12,7 @@ import typer
 
 from cef_env.commands import agents, evaluation, judging, merging, playing, showing, training
 from cef_env.commands.console import errors, plain
+from cef_env.commands.openrlhf import openrlhf_app
 from cef_env.commands.problems import problems_app
 from cef_env.errors import CefError, InstrumentError
 
@@ -36,8 +37,10 @@ for command in (
     merging.merge,
 ):
     app.command()(command)
+app.add_typer(evaluation.eval_app, name="eval")
 app.add_typer(problems_app, name="problems")
 app.add_typer(training.train_app, name="train")
+app.add_typer(openrlhf_app, name="openrlhf")
 
 
 def main() -> Any:
@@ -51,7 +54,9 @@ def main() -> Any:
         if isinstance(error, OSError):  # disk full, no permission, a file where a folder should be
             place = "" if error.filename is None else f" ({error.filename})"
             errors.print(
-                f"cef: {error.strerror or error}{place}; run the same command again when this is mended",
+                plain(
+                    f"cef: {error.strerror or error}{place}; run the same command again when this is mended"
+                ),
                 markup=False,
                 highlight=False,
                 soft_wrap=True,

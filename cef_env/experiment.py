@@ -10,13 +10,17 @@ import platform
 import resource
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+
+from pydantic import ValidationError
 
 from cef_env import __version__
 from cef_env.errors import UserError
+from cef_env.eval.plan import FILE, Plan, Work, first_difference
+from cef_env.eval.records import Member
 from cef_env.files import exclusive, read_json, write_json
 from cef_env.judge import Judge
 from cef_env.problems import ProblemSet, builtin
@@ -76,8 +80,10 @@ def claim_directory(config: Config, out: Path) -> None:
     wanted = config.model_dump(mode="json")
     if path.exists():
         found = read_json(path, f"choose another --out or delete {out}")
+        with suppress(ValidationError):  # keys that did not exist yet have their defaults
+            found = Config.model_validate(found).model_dump(mode="json")
         if found != wanted:
-            key = _first_difference(found, wanted)
+            key = first_difference(found, wanted)
             raise UserError(
                 f"run directory {str(out)!r} was made with another config (key {key}); choose another --out"
             )
@@ -86,16 +92,6 @@ def claim_directory(config: Config, out: Path) -> None:
         raise UserError(f"run directory {str(out)!r} is not empty and holds no run; choose another --out")
     out.mkdir(parents=True, exist_ok=True)
     write_json(path, wanted)
-
-
-def _first_difference(found: Any, wanted: Any, prefix: str = "") -> str:
-    """Dotted name of the first key on which two configs differ."""
-    if not isinstance(found, dict) or not isinstance(wanted, dict):
-        return prefix.removesuffix(".") or "(all)"
-    for key in sorted({*found, *wanted}):
-        if found.get(key) != wanted.get(key):
-            return _first_difference(found.get(key), wanted.get(key), f"{prefix}{key}.")
-    return prefix.removesuffix(".")
 
 
 def run_stage(run: Run, name: str, work: Callable[[Run, Path], None]) -> None:
@@ -158,51 +154,72 @@ def evaluation_problems(config: Config) -> dict[str, ProblemSet]:
 def sweep_stage(run: Run, folder: Path) -> None:
     from cef_env.agents.transformers_agent import TransformersAgent, load_model
     from cef_env.eval.sampling import sweep
+    from cef_env.merge import apply_alpha, load_state_dict
     from cef_env.training.hardware import Hardware
 
     config = run.config
     model, tokenizer = load_model(run.warm_start)
     model.to(Hardware.choose("float32").device)
+    agent = TransformersAgent(model, tokenizer, config.sweep.temperature, config.max_new_tokens)
+    low, high = (load_state_dict(run.endpoint(name)) for name in ("low", "high"))
+
+    def agent_of(member: Member) -> TransformersAgent:
+        assert member.alpha is not None
+        apply_alpha(model, low, high, member.alpha)
+        return agent
+
     problems = evaluation_problems(config)
-    total = len(config.sweep.alphas) * config.sweep.samples * sum(map(len, problems.values()))
-    with run.reporter.bar("sweep", total) as progress:
-        sweep(
-            model=model,
-            agent=TransformersAgent(model, tokenizer, config.sweep.temperature, config.max_new_tokens),
-            low=run.endpoint("low"),
-            high=run.endpoint("high"),
-            alphas=config.sweep.alphas,
-            problems=problems,
-            samples=config.sweep.samples,
-            chunk_problems=config.sweep.chunk_problems,
-            seed=config.seed,
-            judge=run.judge,
-            path=folder / "samples.jsonl",
-            progress=progress,
-        )
+    plan = sweep_plan(config, problems)
+    keep_plan(folder, plan)
+    with run.reporter.bar("sweep", sum(chunk.size for chunk in plan.chunks())) as progress:
+        sweep(plan, folder, agent_of, problems, run.judge, config.seed, progress)
+
+
+def sweep_plan(config: Config, problems: dict[str, ProblemSet]) -> Plan:
+    """Alphas outer loop; a chunk holds all answers to some problems."""
+    work = tuple(
+        Work(Member(alpha), split, problem_set.ids, config.sweep.samples)
+        for alpha in config.sweep.alphas
+        for split, problem_set in problems.items()
+    )
+    identity = {"seed": config.seed, "temperature": config.sweep.temperature}
+    return Plan(work, config.sweep.chunk_problems, config.sweep.samples, identity)
+
+
+def keep_plan(folder: Path, plan: Plan) -> None:
+    """Writes the plan of a sweep that has none: runs of earlier versions kept samples alone, and their
+    config.json says already whose they are."""
+    if not (folder / FILE).exists():
+        write_json(folder / FILE, plan.to_json())
 
 
 def report_stage(run: Run, folder: Path) -> None:
     write_run_report(run.root, run.config)
 
 
-def write_run_report(root: Path, config: Config) -> Path:
+def write_run_report(root: Path, config: Config, out: Path | None = None) -> Path:
     """Summary, figures and report of a run whose sweep is done; returns the path of the page.
+
+    `out`: by default `report` inside the run.
 
     The summary holds only what samples and config determine, so that equal runs give equal files.
     """
-    from cef_env.eval import read_samples
+    from cef_env.eval import read_tables
+    from cef_env.eval.reader import read_answers
     from cef_env.eval.report import write_report
 
-    samples = read_samples(root / "sweep" / "samples.jsonl")
+    keep_plan(root / "sweep", sweep_plan(config, evaluation_problems(config)))
+    tables = read_tables(root / "sweep")
     remedy = "delete it, and run the same command again"
-    manifests = [read_json(path, remedy) for path in sorted(root.glob("*/manifest.json"))]
+    manifests = [read_json(path, remedy) for path in root.glob("*/manifest.json")]
+    manifests.sort(key=lambda manifest: list(STAGES).index(manifest["stage"]))
+    coverages = {name: "inf" if k is None else k for name, k in config.coverages.items()}
     meta = {
         "preset": config.preset,
         "seed": config.seed,
-        "coverages": {name: "inf" if k is None else k for name, k in config.coverages.items()},
+        "coverages": coverages,
         "sandbox tier": sorted({manifest["sandbox_tier"] for manifest in manifests}),
-        "config": config.model_dump(mode="json"),
+        "config": config.model_dump(mode="json") | {"coverages": coverages},
     }
     logs = [
         {"run": name, **json.loads(line)}
@@ -219,7 +236,22 @@ def write_run_report(root: Path, config: Config) -> Path:
             "The two trained checkpoints hold the same weights, so every alpha is one model: "
             "whatever differs below is chance. Train longer.",
         )
-    return write_report(root / "report", samples, meta, train_log=logs, notes=notes, seed=config.seed)
+    return write_report(
+        out or root / "report",
+        tables,
+        meta,
+        train_log=logs,
+        notes=notes,
+        seed=config.seed,
+        answers=read_answers(root / "sweep", list(tables.values())),
+        problems={s: {p.id: p for p in found} for s, found in evaluation_problems(config).items()},
+        made={
+            "effective alphas": "those asked for: weights in float32, averaged in memory",
+            "python": sorted({manifest["python"] for manifest in manifests}),
+            "versions": manifests[0]["versions"],
+        },
+        stages=manifests,
+    )
 
 
 STAGES: dict[str, Callable[[Run, Path], None]] = {

@@ -13,7 +13,8 @@ import numpy as np
 from cef_env.eval.counts import Counts
 from cef_env.eval.ensembles import FOLDS, EnsembleComparison, compare_ensembles
 from cef_env.eval.intervals import LEVEL, Bootstrap, Interval
-from cef_env.eval.sweep import HIGH, LOW, STABLE, difference
+from cef_env.eval.shape import HIGH, LOW, STABLE
+from cef_env.eval.sweep import difference
 from cef_env.eval.turnover import turnover
 from cef_env.eval.verdicts import (
     FAR,
@@ -238,11 +239,11 @@ def _ensembles(
         "ensemble - single": found.gain_over_single,
     }
     first = _gain("ensemble", counts, found.gain_over_single, found.single.pass_at_budget, measured)
-    if found.interpolated is None or found.gain_over_interpolated is None:
+    if found.interpolated is None or found.extended_equal is None or found.gain_over_interpolated is None:
         reason = "needs alphas strictly inside [0, 1] and outside it"
         return [first, _claim("extended_pool", counts, None, {}, reason)]
     measured = {
-        f"{at}, best ensemble of all alphas": found.extended.pass_at_budget,
+        f"{at}, best ensemble of all alphas, equal sizes": found.extended_equal.pass_at_budget,
         f"{at}, best ensemble inside [0, 1]": found.interpolated.pass_at_budget,
         "all - inside": found.gain_over_interpolated,
     }

@@ -1,13 +1,18 @@
-"""Counts of outcomes by alpha and problem: the one table that every statistic is computed from."""
+"""Counts of outcomes by member and problem: the one table that every statistic is computed from.
 
-from collections.abc import Iterable, Sequence
+counts = tabulate(samples)["hard"]
+counts.rate(Outcome.CORRECT)           # (members, problems)
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cef_env.errors import UserError
-from cef_env.eval.records import Sample
+from cef_env.eval.records import Member, Sample
 from cef_env.judge.types import FormatErrorCause, Outcome
 
 OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
@@ -21,11 +26,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """One split. Every alpha has samples of every problem, so that comparisons over alpha are paired."""
+    """One split. Every member has samples of every problem, so that comparisons over members are paired."""
 
     split: str
-    alphas: tuple[float, ...]
-    """Ascending; A of them."""
+    members: tuple[Member, ...]
+    """A of them: alphas ascending, then controls."""
     problem_ids: tuple[str, ...]
     """Sorted; P of them."""
     outcomes: Ints
@@ -38,8 +43,20 @@ class Counts:
     """Shape (A, P): tokens over all answers."""
     tags: tuple[tuple[str, ...], ...] = ()
     """Tags of each problem."""
-    incomplete: tuple[float, ...] = ()
-    """Alphas that were left out because some problem has no answer yet."""
+    difficulties: tuple[str | None, ...] = ()
+    """Difficulty of each problem, where its source says one."""
+    left_out: tuple[Member, ...] = ()
+    """Members that some problem has no answer of yet."""
+
+    @property
+    def alphas(self) -> tuple[float, ...]:
+        """Ascending; those of the first rows."""
+        return tuple(m.alpha for m in self.members if m.alpha is not None)
+
+    @property
+    def incomplete(self) -> tuple[float, ...]:
+        """Alphas that were left out because some problem has no answer yet."""
+        return tuple(m.alpha for m in self.left_out if m.alpha is not None)
 
     @property
     def n(self) -> Ints:
@@ -60,18 +77,44 @@ class Counts:
         return self.causes[:, :, CAUSES.index(cause)] / self.n
 
     def at(self, alpha: float) -> int:
-        """Index of an alpha; a `UserError` if it was not sampled."""
+        """Row of an alpha; a `UserError` if it was not sampled."""
         for i, value in enumerate(self.alphas):
             if value == alpha:
                 return i
         listed = ", ".join(f"{a:g}" for a in self.alphas)
-        raise UserError(f"split {self.split!r} has no alpha {alpha:g}; it has {listed}")
+        raise UserError(f"split {self.split!r} has no alpha {alpha:g}; it has {listed or 'controls only'}")
+
+    def only(self, keep: Callable[[Member], bool]) -> "Counts | None":
+        """Some of the members; None if there are none of that kind."""
+        rows = [i for i, member in enumerate(self.members) if keep(member)]
+        if not rows:
+            return None
+        return replace(self.only_rows(rows), left_out=tuple(filter(keep, self.left_out)))
+
+    def only_rows(self, rows: list[int]) -> "Counts":
+        """The members of these rows, possibly none."""
+        return replace(
+            self,
+            members=tuple(self.members[i] for i in rows),
+            outcomes=self.outcomes[rows],
+            causes=self.causes[rows],
+            uncompiled=self.uncompiled[rows],
+            tokens=self.tokens[rows],
+            left_out=(),
+        )
 
     def with_tag(self, tag: str) -> "Counts":
         """The problems that carry `tag`; a `UserError` if there is none."""
-        keep = [i for i, tags in enumerate(self.tags) if tag in tags]
+        return self._problems([i for i, tags in enumerate(self.tags) if tag in tags], f"tagged {tag!r}")
+
+    def of_difficulty(self, difficulty: str) -> "Counts":
+        """The problems of one difficulty; a `UserError` if there is none."""
+        rows = [i for i, value in enumerate(self.difficulties) if value == difficulty]
+        return self._problems(rows, f"of difficulty {difficulty!r}")
+
+    def _problems(self, keep: list[int], which: str) -> "Counts":
         if not keep:
-            raise UserError(f"split {self.split!r} has no problem tagged {tag!r}")
+            raise UserError(f"split {self.split!r} has no problem {which}")
         return replace(
             self,
             problem_ids=tuple(self.problem_ids[i] for i in keep),
@@ -80,57 +123,118 @@ class Counts:
             uncompiled=self.uncompiled[:, keep],
             tokens=self.tokens[:, keep],
             tags=tuple(self.tags[i] for i in keep),
+            difficulties=tuple(self.difficulties[i] for i in keep),
         )
+
+
+Tables = Mapping[str, Counts]
+"""Counts by split."""
+
+_WIDTH = len(OUTCOMES) + len(CAUSES) + 2  # and programs that do not compile, and tokens
+_OUTCOME = {str(outcome): i for i, outcome in enumerate(OUTCOMES)}
+_CAUSE = {str(cause): len(OUTCOMES) + i for i, cause in enumerate(CAUSES)}
+
+
+class Tally:
+    """Adds up samples one by one, in memory that grows with members x problems only."""
+
+    def __init__(self) -> None:
+        # (split, alpha, label, problem) -> counts, and the indices seen as the bits of one number.
+        self._cells: dict[tuple[str, float | None, str, str], tuple[list[int], list[int]]] = {}
+        self._about: dict[tuple[str, str], tuple[tuple[str, ...], str | None]] = {}
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """One sample in the form of `Sample.to_json`; `UserError` when it was added before."""
+        numbers, seen = self._cell(row)
+        bit = 1 << row["index"]
+        if seen[0] & bit:
+            raise occurs_twice(row)
+        seen[0] |= bit
+        self._count(numbers, row, 1, row["tokens"])
+
+    def add_group(self, row: Mapping[str, Any], answers: int, tokens: int) -> None:
+        """Several distinct samples that agree in all that is counted; `tokens` over all of them."""
+        self._count(self._cell(row)[0], row, answers, tokens)
+
+    def _cell(self, row: Mapping[str, Any]) -> tuple[list[int], list[int]]:
+        split, problem = row["split"], row["problem_id"]
+        key = (split, row["alpha"], row.get("label", ""), problem)
+        cell = self._cells.get(key)
+        if cell is None:
+            cell = self._cells[key] = [0] * _WIDTH, [0]
+            self._about.setdefault((split, problem), (tuple(row["tags"]), row.get("difficulty")))
+        return cell
+
+    @staticmethod
+    def _count(numbers: list[int], row: Mapping[str, Any], answers: int, tokens: int) -> None:
+        numbers[_OUTCOME[row["outcome"]]] += answers
+        if row["format_error"] is not None:
+            numbers[_CAUSE[row["format_error"]]] += answers
+        if row.get("compile_error", False):
+            numbers[-2] += answers
+        numbers[-1] += tokens
+
+    def tables(self) -> dict[str, Counts]:
+        """Counts per split, splits in alphabetical order; see `tabulate`."""
+        splits = sorted({split for split, *_ in self._cells})
+        return {split: self._table(split) for split in splits}
+
+    def _table(self, split: str) -> Counts:
+        mine = {
+            (Member(alpha, label), problem): cell[0]
+            for (where, alpha, label, problem), cell in self._cells.items()
+            if where == split
+        }
+        members = sorted({member for member, _ in mine}, key=lambda member: member.order)
+        problems = sorted({problem for _, problem in mine})
+        row = {member: i for i, member in enumerate(members)}
+        column = {problem: i for i, problem in enumerate(problems)}
+        table = np.zeros((len(members), len(problems), _WIDTH), dtype=np.int64)
+        for (member, problem), numbers in mine.items():
+            table[row[member], column[problem]] = numbers
+        outcomes = table[:, :, : len(OUTCOMES)]
+        answered = outcomes.sum(axis=2) > 0
+        full = answered.all(axis=1)
+        if not full.any():
+            worst = int(answered.sum(axis=1).argmin())
+            missing = problems[int((~answered[worst]).argmax())]
+            raise UserError(
+                f"split {split!r}: no member has answers to all {len(problems)} problems "
+                f"({members[worst].name} has none to {missing!r}); sample further, or give each set of "
+                "problems a split of its own"
+            )
+        about = [self._about[split, problem] for problem in problems]
+        return Counts(
+            split,
+            tuple(m for m, ok in zip(members, full) if ok),
+            tuple(problems),
+            outcomes[full],
+            table[full, :, len(OUTCOMES) : -2],
+            table[full, :, -2],
+            table[full, :, -1],
+            tuple(tags for tags, _ in about),
+            tuple(difficulty for _, difficulty in about),
+            tuple(m for m, ok in zip(members, full) if not ok),
+        )
+
+
+def occurs_twice(row: Mapping[str, Any]) -> UserError:
+    """The refusal of a sample that is there already."""
+    who = Member(row["alpha"], row.get("label", "")).name
+    return UserError(
+        f"sample {row['index']} of {who} to problem {row['problem_id']!r} of split {row['split']!r} occurs "
+        "twice; merge the files without overlap"
+    )
 
 
 def tabulate(samples: Iterable[Sample]) -> dict[str, Counts]:
     """Counts per split, splits in alphabetical order.
 
-    An alpha at which some problem of the split has no answer is left out and listed in `incomplete`.
-    Raises `UserError` when a sample occurs twice, or when no alpha of a split is complete.
+    A member without an answer to some problem of the split is left out and listed in `left_out`. Members may
+    have different numbers of answers. Raises `UserError` when a sample occurs twice, or when no member of a
+    split is complete.
     """
-    splits: dict[str, list[Sample]] = {}
-    seen: set[tuple[str, float, str, int]] = set()
+    tally = Tally()
     for sample in samples:
-        cell = (sample.split, sample.alpha, sample.problem_id, sample.index)
-        if cell in seen:
-            raise UserError(f"sample {cell} occurs twice; merge the files without overlap")
-        seen.add(cell)
-        splits.setdefault(sample.split, []).append(sample)
-    return {split: _tabulate_split(split, splits[split]) for split in sorted(splits)}
-
-
-def _tabulate_split(split: str, samples: Sequence[Sample]) -> Counts:
-    alphas = sorted({s.alpha for s in samples})
-    problems = sorted({s.problem_id for s in samples})
-    row = {alpha: i for i, alpha in enumerate(alphas)}
-    column = {problem: i for i, problem in enumerate(problems)}
-    outcomes = np.zeros((len(alphas), len(problems), len(OUTCOMES)), dtype=np.int64)
-    causes = np.zeros((len(alphas), len(problems), len(CAUSES)), dtype=np.int64)
-    uncompiled = np.zeros((len(alphas), len(problems)), dtype=np.int64)
-    tokens = np.zeros_like(uncompiled)
-    tags: dict[str, tuple[str, ...]] = {}
-    for s in samples:
-        a, p = row[s.alpha], column[s.problem_id]
-        outcomes[a, p, OUTCOMES.index(s.outcome)] += 1
-        uncompiled[a, p] += s.compile_error
-        tokens[a, p] += s.tokens
-        if s.format_error is not None:
-            causes[a, p, CAUSES.index(FormatErrorCause(s.format_error))] += 1
-        tags.setdefault(s.problem_id, s.tags)
-    full = (outcomes.sum(axis=2) > 0).all(axis=1)
-    if not full.any():
-        raise UserError(
-            f"split {split!r}: no alpha has answers to all {len(problems)} problems; sample further"
-        )
-    return Counts(
-        split,
-        tuple(a for a, ok in zip(alphas, full) if ok),
-        tuple(problems),
-        outcomes[full],
-        causes[full],
-        uncompiled[full],
-        tokens[full],
-        tuple(tags[p] for p in problems),
-        tuple(a for a, ok in zip(alphas, full) if not ok),
-    )
+        tally.add(sample.to_json())
+    return tally.tables()

@@ -2,9 +2,13 @@
 
 Choosing the best of several checkpoints on the data that then measure it flatters the choice. So members
 are chosen on four fifths of the problems and measured on the last fifth, in turn (cross-fitting), and
-the folds are redrawn a few times and averaged. The budget is split evenly over the members. Every
-bootstrap resample of problems chooses anew within the same folds: an interval around fixed choices would
-be too narrow, because an alpha that looks best on four folds tends to be unlucky on the fifth.
+the folds are redrawn a few times and averaged. The budget is split evenly over the members; all subsets
+are tried. Every bootstrap resample of problems chooses anew within the same folds: an interval around fixed
+choices would be too narrow, because an alpha that looks best on four folds tends to be unlucky on the fifth.
+
+An even split over members that differ beats their average for no deeper reason than that the mean of the
+failure probabilities is at least their geometric mean (`splitting` measures that). What is evidence is a gain
+over the best single alpha, and over interpolated sets of the same sizes.
 """
 
 from collections.abc import Sequence
@@ -18,14 +22,19 @@ from cef_env.errors import UserError
 from cef_env.eval.counts import Counts
 from cef_env.eval.intervals import Bootstrap, Interval, interval
 from cef_env.eval.passk import combine, log_fail
-from cef_env.eval.sweep import HIGH, LOW
+from cef_env.eval.shape import HIGH, LOW
 
 Floats = NDArray[np.float64]
+Folds = list[list[NDArray[np.intp]]]
+"""For each repeat, the problems of each fold."""
 
 FOLDS = 5
 REPEATS = 3
-MEMBERS = (2, 3, 4)
-"""Sizes of ensembles considered; the same for every pool, so that no pool wins by being larger."""
+ENUMERATED = 12
+"""Up to so many alphas every subset is tried; of more, sets of at most `FEW`."""
+FEW = 4
+_BLOCK = 250
+"""Resamples worked on at once."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +43,14 @@ class Choice:
 
     pool: tuple[float, ...]
     """Alphas to choose from."""
+    sizes: tuple[int, int]
+    """Smallest and largest set considered."""
     pass_at_budget: Interval
     """Chance of solving a problem within the budget, mean over problems."""
     usual: tuple[float, ...]
     """The set chosen when all problems are used; for description, not measured on them."""
+    naive: float
+    """What that set would be said to solve if it were measured on the problems that chose it: too much."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +67,16 @@ class EnsembleComparison:
     """Best ensemble from all alphas."""
     interpolated: Choice | None
     """Best ensemble from the alphas inside [0, 1]."""
+    extended_equal: Choice | None
+    """Best ensemble from all alphas, of sets no larger than the interpolated ones may be."""
     gain_over_single: Interval
     """extended - single, paired over problems."""
     gain_over_interpolated: Interval | None
-    """extended - interpolated, paired over problems."""
+    """extended_equal - interpolated, paired over problems."""
+    everyone: Interval
+    """All alphas share the budget evenly; nothing is chosen."""
+    splitting: Interval
+    """everyone - mean of the single alphas: positive by construction where alphas differ, so no evidence."""
 
 
 def compare_ensembles(
@@ -71,39 +90,52 @@ def compare_ensembles(
     if len(counts.problem_ids) < FOLDS:
         have = len(counts.problem_ids)
         raise UserError(f"split {counts.split!r}: cross-fitting needs {FOLDS} problems, it has {have}")
-    budget = max(max(MEMBERS), int(counts.n.min()) // 2) if budget is None else budget
-    solver = _Solver(counts, budget)
+    budget = default_budget(counts) if budget is None else budget
+    solver = Solver(counts, budget)
     everything = counts.alphas
     inside = tuple(a for a in everything if LOW <= a <= HIGH)
-    trained = [(counts.at(LOW),), (counts.at(HIGH),)]
-    folds = _folds(len(counts.problem_ids), seed)
+    problem_folds = folds(len(counts.problem_ids), seed)
 
-    def choose(pool: tuple[float, ...], sets: Sequence[tuple[int, ...]]) -> tuple[Choice, Floats]:
-        table = np.stack([solver(members) for members in sets])  # (sets, P)
-        draws = _cross_fit(table, bootstrap.weights, folds)
-        usual = sets[int(table.mean(axis=1).argmax())]
-        return Choice(pool, _interval(draws, counts), tuple(everything[m] for m in usual)), draws
+    def choose(pool: tuple[float, ...], most: int, least: int = 2) -> tuple[Choice, Floats]:
+        sets = _sets([counts.at(a) for a in pool], least, min(most, budget))
+        table = solver.table(sets)  # (sets, P)
+        draws = _cross_fit(table, bootstrap.weights, problem_folds)
+        best = int(table.mean(axis=1).argmax())
+        usual = tuple(everything[m] for m in sets[best])
+        sizes = len(sets[0]), len(sets[-1])
+        return Choice(pool, sizes, _smooth(draws, counts), usual, float(table[best].mean())), draws
 
-    single, single_draws = choose(everything, [(m,) for m in range(len(everything))])
-    best_trained, _ = choose((LOW, HIGH), trained)
-    extended, extended_draws = choose(everything, _sets([counts.at(a) for a in everything]))
-    interpolated, gain = None, None
+    single, single_draws = choose(everything, 1, least=1)
+    best_trained, _ = choose((LOW, HIGH), 1, least=1)
+    extended, extended_draws = choose(everything, len(everything))
+    interpolated = equal = gain = None
     if len(inside) > 2:
-        interpolated, draws = choose(inside, _sets([counts.at(a) for a in inside]))
+        interpolated, draws = choose(inside, len(inside))
         if len(everything) > len(inside):
-            gain = _interval(extended_draws - draws, counts)
+            equal, equal_draws = choose(everything, len(inside))
+            gain = _smooth(equal_draws - draws, counts)
+    shared = solver(tuple(range(len(everything))))
+    alone = np.mean([solver((m,)) for m in range(len(everything))], axis=0)
     return EnsembleComparison(
         budget,
         single,
         best_trained,
         extended,
         interpolated,
-        _interval(extended_draws - single_draws, counts),
+        equal,
+        _smooth(extended_draws - single_draws, counts),
         gain,
+        bootstrap.mean(shared),
+        bootstrap.mean(shared - alone),
     )
 
 
-def _interval(draws: Floats, counts: Counts) -> Interval:
+def default_budget(counts: Counts) -> int:
+    """Half of the answers drawn, but one for each of two members."""
+    return max(2, int(counts.n.min()) // 2)
+
+
+def _smooth(draws: Floats, counts: Counts) -> Interval:
     """Mean and percentiles of the resamples.
 
     The estimate is the mean over resamples, not the one value on the data: where two sets are nearly tied,
@@ -113,7 +145,7 @@ def _interval(draws: Floats, counts: Counts) -> Interval:
     return interval(float(draws.mean()), draws, len(counts.problem_ids))
 
 
-class _Solver:
+class Solver:
     """Chance of solving each problem by a set of members; logs are computed once per share."""
 
     def __init__(self, counts: Counts, budget: int) -> None:
@@ -125,31 +157,48 @@ class _Solver:
             self._logs[k] = log_fail(self._counts.n, self._counts.correct, k)  # (A, P)
         return self._logs[k]
 
-    def __call__(self, members: tuple[int, ...]) -> Floats:
-        share, rest = divmod(self._budget, len(members))
-        logs = [self._log(share)[m] for m in members]
-        return combine(logs, [self._log(share + 1)[m] for m in members] if rest else logs, rest)
+    def __call__(self, members: Sequence[int]) -> Floats:
+        """Shape (P,): one set of members."""
+        return self.table([tuple(members)])[0]
+
+    def table(self, sets: Sequence[tuple[int, ...]]) -> Floats:
+        """Shape (sets, P)."""
+        result = np.empty((len(sets), self._counts.n.shape[1]))
+        for size in {len(members) for members in sets}:
+            rows = [i for i, members in enumerate(sets) if len(members) == size]
+            columns = np.array([sets[i] for i in rows]).T  # (size, sets of this size)
+            share, rest = divmod(self._budget, size)
+            logs = [self._log(share)[chosen] for chosen in columns]
+            more = [self._log(share + 1)[chosen] for chosen in columns] if rest else logs
+            result[rows] = combine(logs, more, rest)
+        return result
 
 
-def _sets(members: Sequence[int]) -> list[tuple[int, ...]]:
-    return [chosen for size in MEMBERS for chosen in combinations(members, size)]
+def _sets(members: Sequence[int], least: int, most: int) -> list[tuple[int, ...]]:
+    """Sets of `least` to `most` members, smaller ones first."""
+    if len(members) > ENUMERATED:
+        most = min(most, FEW)
+    return [chosen for size in range(least, most + 1) for chosen in combinations(members, size)]
 
 
-def _folds(problems: int, seed: int) -> list[list[NDArray[np.intp]]]:
+def folds(problems: int, seed: int) -> Folds:
+    """The same folds for everything that is cross-fitted on a split."""
     rng = np.random.default_rng([seed, problems, FOLDS])
     return [np.array_split(rng.permutation(problems), FOLDS) for _ in range(REPEATS)]
 
 
-def _cross_fit(table: Floats, weights: Floats, folds: list[list[NDArray[np.intp]]]) -> Floats:
+def _cross_fit(table: Floats, weights: Floats, problem_folds: Folds) -> Floats:
     """Out-of-fold mean of the best set, mean over repeats; `table` (sets, P), `weights` (draws, P).
 
     All copies of a resampled problem lie in one fold, so no problem helps to choose what it measures.
     """
     result = np.zeros(len(weights))
-    totals = weights @ table.T  # (draws, sets)
-    for parts in folds:
-        for part in parts:
-            here = weights[:, part] @ table[:, part].T
-            best = (totals - here).argmax(axis=1)
-            result += np.take_along_axis(here, best[:, None], axis=1)[:, 0]
-    return result / len(folds)
+    for start in range(0, len(weights), _BLOCK):
+        block = weights[start : start + _BLOCK]
+        totals = block @ table.T  # (block, sets)
+        for parts in problem_folds:
+            for part in parts:
+                here = block[:, part] @ table[:, part].T
+                best = (totals - here).argmax(axis=1)
+                result[start : start + _BLOCK] += np.take_along_axis(here, best[:, None], axis=1)[:, 0]
+    return result / len(problem_folds)

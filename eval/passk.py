@@ -128,13 +128,15 @@ def _log_fail(n: Ints, c: Ints, k: Ints) -> Floats:
     result[a + b > flat_n] = -np.inf
     # Equal triples once, and rows of like length together, so that a whole table costs few logarithms.
     todo = np.flatnonzero((a > 0) & (a + b <= flat_n))
-    triples, inverse = np.unique(
-        np.stack([a[todo], b[todo], flat_n[todo]], axis=1), axis=0, return_inverse=True
-    )
+    base = int(flat_n.max(initial=0)) + 1
+    # Below 2^21 a triple fits into one integer, which sorts much faster.
+    assert base < 1 << 21, "more than two million answers to one problem"
+    keys, inverse = np.unique((a[todo] * base + b[todo]) * base + flat_n[todo], return_inverse=True)
+    triples = np.stack([keys // base**2, keys // base % base, keys % base], axis=1)
     sums = np.empty(len(triples))
     at = len(triples)
     while at > 0:
-        longest = int(triples[at - 1, 0])  # np.unique sorts by a, the number of factors
+        longest = int(triples[at - 1, 0])  # sorted by a, the number of factors
         begin = max(0, at - max(1, _CELLS // longest))
         rows = triples[begin:at]
         i = np.arange(longest)

@@ -1,21 +1,23 @@
 """The look of the figures, and how they are saved: identical bytes for identical data.
 
-Colours are chosen from the Okabe-Ito palette, which colour-blind readers can tell apart, and every
-distinction is also made by marker or line style. `inline_svg` gives an SVG whose ink and paper follow the
-page's CSS (`currentColor`, `--paper`), so that one figure serves light and dark mode.
+Every distinction by colour (see `palette.py`) is also made by marker, line style or place. `inline_svg` gives
+an SVG whose colours follow the page's CSS, so that one drawing serves light and dark, and whose text is text
+in the page's own font.
 """
 
 import functools
+import html
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cef_env.judge.types import Outcome
+from cef_env.eval.intervals import Interval
+from cef_env.eval.palette import INK, PAPER, themed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,57 +27,46 @@ P = ParamSpec("P")
 Floats = NDArray[np.float64]
 Box = tuple[float, float, float, float]
 
-INK = "#15181c"
-PAPER = "#fefdfe"  # not pure white, so that replacing it cannot touch anything else
-
-COLOURS = {
-    Outcome.CORRECT: "#009e73",
-    Outcome.OPTIMIZATION_FAILURE: "#e08a00",
-    Outcome.CORRECTNESS_FAILURE: "#2f86c9",
-    Outcome.FORMAT_ERROR: "#8a8f98",
-}
-MARKERS = {
-    Outcome.CORRECT: "o",
-    Outcome.OPTIMIZATION_FAILURE: "s",
-    Outcome.CORRECTNESS_FAILURE: "^",
-    Outcome.FORMAT_ERROR: "x",
-}
-INTERPOLATED = "#2f86c9"
-EXTRAPOLATED = "#d55e00"
-
 STYLE: Any = {
     "figure.facecolor": PAPER, "axes.facecolor": PAPER, "savefig.facecolor": PAPER,
     "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": INK, "xtick.color": INK, "ytick.color": INK,
-    "font.family": "DejaVu Sans", "font.size": 12, "axes.titlesize": 13, "axes.labelsize": 12.5,
-    "xtick.labelsize": 11, "ytick.labelsize": 11, "legend.fontsize": 11, "legend.frameon": False,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.9,
-    "lines.linewidth": 2.0, "lines.markersize": 6.5, "svg.fonttype": "path", "axes.unicode_minus": False,
+    "font.family": "DejaVu Sans", "font.size": 10, "axes.titlesize": 10.5, "axes.labelsize": 10,
+    "xtick.labelsize": 9.5, "ytick.labelsize": 9.5, "legend.fontsize": 9.5, "legend.frameon": False,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.8, "axes.labelpad": 6,
+    "xtick.major.size": 3, "ytick.major.size": 3,
+    "lines.linewidth": 1.8, "lines.markersize": 6, "svg.fonttype": "path", "axes.unicode_minus": True,
 }  # fmt: skip
 
 
 def styled(draw: "Callable[P, Figure]") -> "Callable[P, Figure]":
-    """Run a figure function under the project's style, whatever the user's matplotlib is set to."""
+    """Run a figure function under the project's style, whatever the user's matplotlib is set to.
+
+    The layout is settled once: matplotlib would otherwise compute it again for every file it writes.
+    """
 
     @functools.wraps(draw)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> "Figure":
         import matplotlib as mpl
 
         with mpl.rc_context(STYLE):
-            return draw(*args, **kwargs)
+            figure = draw(*args, **kwargs)
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")
+        return figure
 
     return wrapper
 
 
-def new_figure(width: float, height: float, columns: int = 1) -> "tuple[Figure, list[Axes]]":
-    """A figure in inches that no global state knows of, and its axes from left to right."""
+def new_figure(width: float, height: float, columns: int = 1, rows: int = 1) -> "tuple[Figure, list[Axes]]":
+    """A figure in inches that no global state knows of, and its axes from left to right and down."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = list(figure.subplots(1, columns, squeeze=False)[0])
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
     for ax in axes:
-        ax.grid(True, color=INK, alpha=0.12, linewidth=0.7)
+        ax.grid(True, color=INK, alpha=0.09, linewidth=0.6)
         ax.set_axisbelow(True)
     return figure, axes
 
@@ -87,34 +78,63 @@ def save(figure: "Figure", path: Path) -> None:
 
 def inline_svg(figure: "Figure", name: str, title: str) -> str:
     """An `<svg>` element for a page; `name` keeps its ids apart from those of other figures."""
-    text = _render(figure, "svg", name).decode()
+    text = _render(figure, "svg", name, fonttype="none").decode()
     text = text[text.index("<svg") :].strip()
-    text = text.replace(INK, "currentColor").replace(PAPER, "var(--paper)")
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    # Glyphs have the same ids in every figure; ids must be unique in a page.
+    text = re.sub(r"font: (\w+ )?([\d.]+px) [^;\"]*", _font, text)
+    # Ids must be unique in a page.
     text = re.sub(r'(id="|href="#|url\(#)', rf"\g<1>{name}-", text)
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
-    return text.replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
+    label = html.escape(title, quote=True)
+    return themed(text).replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
 
 
-def _render(figure: "Figure", kind: str, salt: str) -> bytes:
+def _font(match: re.Match[str]) -> str:
+    """Size and weight of a text, and the family left to the page."""
+    weight = match[1] or "normal"
+    return f"font-size: {match[2]}; font-weight: {weight.strip()}"
+
+
+def _render(figure: "Figure", kind: str, salt: str, fonttype: str = "path") -> bytes:
     import matplotlib as mpl
 
     buffer = io.BytesIO()
     metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
-    with mpl.rc_context({**STYLE, "svg.hashsalt": salt}):
-        figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
+    with mpl.rc_context({**STYLE, "svg.hashsalt": salt, "svg.fonttype": fonttype}):
+        figure.savefig(buffer, format=kind, dpi=160, metadata=metadata)
     return buffer.getvalue()
 
 
+def bars(values: Sequence[Interval]) -> NDArray[np.float64]:
+    """Shape (2, points): lengths of the error bars; NaN draws none."""
+    return np.array([[v.value - v.low for v in values], [v.high - v.value for v in values]]).clip(min=0)
+
+
+def intervals_as_segments(xs: Sequence[Interval], ys: Sequence[Interval]) -> NDArray[np.float64]:
+    """Shape (M, 2, 2): ends of the error bars that exist, for labels to keep clear of."""
+    found = [[(x.low, y.value), (x.high, y.value)] for x, y in zip(xs, ys) if x.known]
+    found += [[(x.value, y.low), (x.value, y.high)] for x, y in zip(xs, ys) if y.known]
+    return np.array(found).reshape(-1, 2, 2)
+
+
+def fit(ax: "Axes", xs: Sequence[Interval], ys: Sequence[Interval]) -> None:
+    """Limits around the points and their intervals; from 0 where that wastes less than half of an axis."""
+    for values, limit in ((xs, ax.set_xlim), (ys, ax.set_ylim)):
+        low = min(x.value if np.isnan(x.low) else x.low for x in values)
+        high = max(x.value if np.isnan(x.high) else x.high for x in values)
+        room = max(high - low, 0.05)
+        limit(-0.03 * max(high, 0.05) if low < room else low - 0.15 * room, high + 0.1 * room)
+
+
 def place_labels(
-    ax: "Axes", points: Floats, obstacles: Floats, labels: list[str], size: float = 10.5
+    ax: "Axes", points: Floats, obstacles: Floats, labels: list[str], colours: list[str], size: float = 9.5
 ) -> None:
     """Write a label beside each point where it covers neither a drawn line, nor a point, nor another label.
 
     `points` (N, 2) in data units; `obstacles` (M, 2, 2): the segments that are drawn. Tries places around
     each point at growing distance and takes the one with the least overlap; a thin line leads to far labels.
+    An empty label writes nothing.
     """
     figure = ax.figure
     figure.canvas.draw()
@@ -127,6 +147,8 @@ def place_labels(
     boxes: list[Box] = []
     apart = np.hypot(*(at[:, None] - at[None]).transpose(2, 0, 1)) + 1e9 * np.eye(len(at))
     for i in np.argsort(apart.min(axis=1), kind="stable"):  # crowded points choose first
+        if not labels[i]:
+            continue
         w, h = (0.62 * size * len(labels[i]) + 2) * scale, (size + 3) * scale
         options: list[tuple[float, int, float, float, int, Box]] = []
         for radius in (9, 15, 22, 32):
@@ -148,7 +170,8 @@ def place_labels(
         leader = {"arrowstyle": "-", "color": INK, "alpha": 0.35, "linewidth": 0.8, "shrinkB": 4}
         ax.annotate(
             labels[i], (points[i][0], points[i][1]), (dx, dy), textcoords="offset points", ha="center",
-            va="center", fontsize=size, color=INK, zorder=6, arrowprops=leader if radius > 15 else None,
+            va="center", fontsize=size, color=colours[i], zorder=6,
+            arrowprops=leader if radius > 15 else None,
         )  # fmt: skip
 
 

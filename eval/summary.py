@@ -1,18 +1,20 @@
 """The results of a sweep as one JSON object: the same samples always give the same bytes.
 
-Holds no time stamp, no path and no NaN (what does not exist is null); keys are sorted and floats are
-rounded to 10 significant digits, which hides the last bits that differ between machines.
+Holds no time stamp, no path and no NaN (what does not exist is null, with a reason beside it); keys are
+sorted and floats are rounded to 10 significant digits, which hides last bits that differ between machines.
 """
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from cef_env.eval.analysis import SplitAnalysis, analyse, budget_grid
-from cef_env.eval.counts import CAUSES, OUTCOMES
+from cef_env.eval.counts import CAUSES, OUTCOMES, Tables
 from cef_env.eval.intervals import Interval
-from cef_env.eval.records import Sample
+from cef_env.eval.records import Member, Sample
+from cef_env.eval.sweep import Frontier
 from cef_env.eval.verdicts import Claim
 from cef_env.files import write_json
 
@@ -20,7 +22,7 @@ DIGITS = 10
 
 
 def summarise(
-    samples: Iterable[Sample], meta: Mapping[str, Any] | None = None, seed: int = 0
+    samples: Iterable[Sample] | Tables, meta: Mapping[str, Any] | None = None, seed: int = 0
 ) -> dict[str, Any]:
     """Analyse samples and return the summary. `meta`: JSON values that say what was run; kept as given."""
     return summary_of(analyse(samples, seed), meta)
@@ -47,7 +49,12 @@ def clean(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}") + 0.0 if math.isfinite(value) else None
     if isinstance(value, Interval):
-        return {"value": clean(value.value), "low": clean(value.low), "high": clean(value.high)}
+        numbers = {"value": clean(value.value), "low": clean(value.low), "high": clean(value.high)}
+        return numbers | {"reason": value.reason} if value.reason else numbers
+    if isinstance(value, Member):
+        return value.name
+    if is_dataclass(value) and not isinstance(value, type):
+        return clean({f.name: getattr(value, f.name) for f in fields(value)})
     if isinstance(value, Mapping):
         return {str(k): clean(v) for k, v in sorted(value.items(), key=lambda item: str(item[0]))}
     if isinstance(value, Iterable):
@@ -56,15 +63,28 @@ def clean(value: Any) -> Any:
 
 
 def _split(split: SplitAnalysis) -> dict[str, Any]:
-    counts, found = split.counts, split.frontier
-    k_grid = budget_grid(int(counts.n.min()))
+    members, counts = split.members, split.counts
+    k_grid = budget_grid(int(members.n.min()))
     rows = list(enumerate(counts.alphas))
     return {
-        "problems": len(counts.problem_ids),
-        "answers": {"least": int(counts.n.min()), "most": int(counts.n.max()), "total": int(counts.n.sum())},
+        "problems": len(members.problem_ids),
+        "answers": {
+            "least": int(members.n.min()),
+            "most": int(members.n.max()),
+            "total": int(members.n.sum()),
+        },
         "alphas": counts.alphas,
-        "incomplete_alphas": counts.incomplete,
-        "rates": [{"alpha": p.alpha, **{o.value: p.rates[o] for o in OUTCOMES}} for p in found.points],
+        "controls": [
+            {
+                "label": c.member.label,
+                "tokens_per_answer": c.tokens,
+                **{o.value: c.rates[o] for o in OUTCOMES},
+            }
+            for c in split.controls
+        ],
+        "left_out": members.left_out,
+        **_frontier(split.frontier),
+        "difficulties": {name: _frontier(found) for name, found in split.difficulties.items()},
         "format_error_causes": [
             {"alpha": a, **{c.value: int(counts.causes[i, :, j].sum()) for j, c in enumerate(CAUSES)}}
             for i, a in rows
@@ -72,40 +92,34 @@ def _split(split: SplitAnalysis) -> dict[str, Any]:
         "tokens_per_answer": [
             {"alpha": a, "mean": float(counts.tokens[i].sum() / counts.n[i].sum())} for i, a in rows
         ],
-        "slopes": [{"outcome": s.outcome.value, "over": s.over, "slope": s.estimate} for s in found.slopes],
-        "reach": [vars(r) for r in found.reach],
         "pass_at_k": [
             {
                 "label": c.label,
                 "alphas": c.alphas,
-                "values": {k: c.values[c.budgets.index(k)] for k in k_grid},
+                "values": {k: c.values[c.budgets.index(k)] for k in k_grid if k in c.budgets},
             }
-            for c in (*split.singles, *split.pools)
+            for c in (*split.singles, *split.control_curves, *split.pools)
         ],
-        "turnover": [vars(t) for t in split.turnovers],
+        "nested_pass_at_half": dict(zip(map(str, counts.alphas), split.nested)),
+        "turnover": split.turnovers,
         "jaccard": None if split.jaccard is None else split.jaccard.tolist(),
-        "ensembles": _ensembles(split),
+        "only_outer": split.only_outer,
+        "ensembles": split.ensembles,
+        "allocation": split.allocation,
+        "control_comparisons": split.comparisons,
         "claims": {c.id: _claim(c) for c in split.claims},
+        "missing": split.missing,
+    }
+
+
+def _frontier(found: Frontier) -> dict[str, Any]:
+    return {
+        "rates": [{"alpha": p.alpha, **{o.value: p.rates[o] for o in OUTCOMES}} for p in found.points],
+        "slopes": [{"outcome": s.outcome.value, "over": s.over, "slope": s.estimate} for s in found.slopes],
+        "reach": found.reach,
+        "shape": found.shape,
     }
 
 
 def _claim(claim: Claim) -> dict[str, Any]:
     return {"paper": claim.paper, "held": claim.held, "measured": claim.measured, "reason": claim.reason}
-
-
-def _ensembles(split: SplitAnalysis) -> dict[str, Any] | None:
-    found = split.ensembles
-    if found is None:
-        return None
-    choices = {"single": found.single, "trained": found.trained, "extended": found.extended}
-    if found.interpolated is not None:
-        choices["interpolated"] = found.interpolated
-    return {
-        "budget": found.budget,
-        **{
-            n: {"pool": c.pool, "pass": c.pass_at_budget, "chosen_on_all": c.usual}
-            for n, c in choices.items()
-        },
-        "gain_over_single": found.gain_over_single,
-        "gain_over_interpolated": found.gain_over_interpolated,
-    }

@@ -14,15 +14,11 @@ from numpy.typing import NDArray
 
 from cef_env.errors import UserError
 from cef_env.eval.counts import OUTCOMES, Counts
-from cef_env.eval.intervals import LEVEL, Bootstrap, Interval
+from cef_env.eval.intervals import LEVEL, ONE_PROBLEM, Bootstrap, Interval
+from cef_env.eval.shape import HIGH, LOW, STABLE, Shape, shape
 from cef_env.judge.types import Outcome
 
 Floats = NDArray[np.float64]
-
-LOW, HIGH = 0.0, 1.0
-"""Alphas of the two trained checkpoints."""
-STABLE = (-0.5, 1.5)
-"""The range of alpha that the paper calls stable."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +70,7 @@ class Frontier:
     slopes: tuple[Slope, ...]
     """One per outcome over [0, 1] and one per outcome over the stable range, where two alphas exist."""
     reach: tuple[Reach, ...]
+    shape: Shape
 
 
 def frontier(counts: Counts, seed: int = 0) -> Frontier:
@@ -93,7 +90,8 @@ def frontier(counts: Counts, seed: int = 0) -> Frontier:
         inside = [a for a in counts.alphas if lower <= a <= upper]
         if len(inside) >= 2:
             slopes += [Slope(o, (inside[0], inside[-1]), slope(counts, o, inside)) for o in OUTCOMES]
-    return Frontier(counts.split, points, tuple(slopes), tuple(_reach(counts, bootstrap)))
+    reach = tuple(_reach(counts, bootstrap))
+    return Frontier(counts.split, points, tuple(slopes), reach, shape(counts, bootstrap))
 
 
 def slope(counts: Counts, outcome: Outcome, alphas: list[float]) -> Interval:
@@ -105,7 +103,7 @@ def slope(counts: Counts, outcome: Outcome, alphas: list[float]) -> Interval:
     slopes: Floats = x @ counts.rate(outcome)[rows] / (x @ x)
     mean, size = float(slopes.mean()), len(slopes)
     if size < 2:
-        return Interval(mean)
+        return Interval(mean, reason=ONE_PROBLEM)
     half = float(stdtrit(size - 1, (1 + LEVEL) / 2) * slopes.std(ddof=1) / math.sqrt(size))
     return Interval(mean, mean - half, mean + half)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from cef_env.eval.analysis import SplitAnalysis
 from cef_env.eval.counts import OUTCOMES
 from cef_env.eval.intervals import Interval
-from cef_env.eval.sweep import HIGH, LOW
+from cef_env.eval.shape import HIGH, LOW
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 def outcome_table(split: SplitAnalysis) -> "Table":
     """One row per alpha, the trained endpoints in bold; rates with the half width of their 95% interval."""
+    from rich.markup import escape
     from rich.table import Table
 
-    counts = split.counts
+    counts = split.members
     answers = (
         f"{counts.n.min()}" if counts.n.min() == counts.n.max() else f"{counts.n.min()} to {counts.n.max()}"
     )
@@ -32,8 +33,10 @@ def outcome_table(split: SplitAnalysis) -> "Table":
             name = f"{names[point.alpha]} {name}"
         cells = [cell(point.rates[o]) for o in OUTCOMES]
         table.add_row(name, *cells, style="bold" if point.trained else None)
-    if counts.incomplete:
-        table.caption = "not finished, left out: " + ", ".join(f"{a:g}" for a in counts.incomplete)
+    for control in split.controls:
+        table.add_row(escape(control.member.label), *(cell(control.rates[o]) for o in OUTCOMES))
+    if counts.left_out:
+        table.caption = "not finished, left out: " + ", ".join(m.name for m in counts.left_out)
     return table
 
 

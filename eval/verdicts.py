@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cef_env.eval.intervals import Interval
+from cef_env.eval.shape import FLAT_MARGIN
+
+__all__ = ["FLAT_MARGIN", "Claim", "all_of", "exceeds", "negated", "shifted"]
 
 LEAST_ENDS = 0.03
 """Between the two trained checkpoints: three answers in a hundred. The paper speaks of a frontier, which
@@ -24,16 +27,14 @@ LEAST_TURNOVER = 0.02
 """For a Jaccard index: two draws of one policy already differ by a few hundredths from run to run."""
 SEGMENT_MARGIN = 0.05
 """How far an interpolated point may lie behind the segment between the endpoints, in units of rate
-(Euclidean distance in the plane of the two failures): half of what claim `flat` calls unchanged."""
-FLAT_MARGIN = 0.10
-"""Solve rates within ten answers in a hundred count as nearly unchanged: the frontier moves each failure
-rate by several times that."""
+(Euclidean distance in the plane of the two failures): half of what claim `flat` calls unchanged
+(`FLAT_MARGIN`)."""
 MOST = 0.5
 """`Most of` means more than half."""
 FAR = 2.0
 """The paper sees quality fall beyond |alpha| of 2. A sweep that ends earlier cannot refute that."""
 MIN_PROBLEMS = 20
-"""With fewer problems a percentile bootstrap is clearly too narrow, so nothing is decided."""
+"""With fewer problems the intervals rest on too few units to be trusted, so nothing is decided."""
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,8 @@ class Checkpoint:
     """SHA-256 over names, dtypes, shapes and a fixed sample of the bytes of every tensor (all bytes of
     tensors up to 64 KiB). Independent of sharding, file times and location. It tells two training runs
     apart; it is not a proof against a deliberate edit."""
+    stamps: dict[str, tuple[int, int]]
+    """Bytes and modification time (ns) of every shard: what changes when a file is written again."""
 
     @property
     def files(self) -> list[str]:
@@ -109,7 +111,20 @@ def open_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         _check_index(path, weight_map, tensors)
     if not tensors:
         raise UserError(f"{path}: holds no tensor; save the checkpoint again")
-    return Checkpoint(path, tensors, config, _fingerprint(path, tensors))
+    return Checkpoint(path, tensors, config, _fingerprint(path, tensors), file_stamps(path, files))
+
+
+def file_stamps(path: Path, files: list[str]) -> dict[str, tuple[int, int]]:
+    """Size and modification time of shards; (0, 0) for one that is gone."""
+    stamps = {}
+    for file in files:
+        try:
+            status = (path / file).stat()
+        except FileNotFoundError:
+            stamps[file] = (0, 0)
+        else:
+            stamps[file] = (status.st_size, status.st_mtime_ns)
+    return stamps
 
 
 def _refuse_other_things(path: Path) -> None:
@@ -117,7 +132,8 @@ def _refuse_other_things(path: Path) -> None:
         raise UserError(f"{path}: no such directory; give the directory of a Hugging Face checkpoint")
     if (path / "adapter_config.json").exists():
         raise UserError(
-            f"{path}: is an adapter, not a model; merge it into its base first (merge_and_unload)"
+            f"{path}: is an adapter, not a model; give adapters only, or merge it into its base first "
+            "(merge_and_unload)"
         )
     if (path / INDEX).exists() or (path / SINGLE).exists():
         if not (path / "config.json").exists():

@@ -16,6 +16,9 @@ from cef_env.merge.checkpoint import open_checkpoint
 if TYPE_CHECKING:
     import torch
 
+_STEP = 1 << 22
+"""Elements that are merged at once, so that working memory does not grow with the largest tensor."""
+
 Source = Mapping[str, "torch.Tensor"] | str | os.PathLike[str]
 Model = TypeVar("Model", bound="torch.nn.Module")
 
@@ -66,12 +69,21 @@ def apply_alpha(model: Model, low: Source, high: Source, alpha: float) -> Model:
                     )
                 parameter.copy_(left)
                 continue
-            merged = blend(
-                left.to(parameter.device), right.to(parameter.device), float(alpha), parameter.dtype
+            remedy = f"check low and high, or hold the model in a wider dtype than {parameter.dtype}"
+            flat = (
+                parameter.view(-1)
+                if parameter.is_contiguous()
+                else torch.empty_like(parameter, memory_format=torch.contiguous_format).view(-1)
             )
-            remedy = f"check low and high, or hold the model in a wider dtype than {merged.dtype}"
-            require_finite(merged, f"{name} at alpha {alpha:g}", remedy)
-            parameter.copy_(merged)
+            for start in range(0, flat.numel(), _STEP):
+                pieces = [
+                    source.reshape(-1)[start : start + _STEP].to(flat.device) for source in (left, right)
+                ]
+                merged = blend(pieces[0], pieces[1], float(alpha), flat.dtype)
+                require_finite(merged, f"{name} at alpha {alpha:g}", remedy)
+                flat[start : start + _STEP] = merged
+            if not parameter.is_contiguous():
+                parameter.copy_(flat.view(parameter.shape))
     return model
 
 

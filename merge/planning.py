@@ -1,7 +1,7 @@
-"""Decides whether two checkpoints can be merged at the given alphas, before a byte is written.
+"""Decides what will be written, and whether it can be, before a byte is written.
 
-`plan` compares names, shapes, dtypes, architecture and ties, and returns a frozen `Plan` that says what
-will be written. What only a full read can show (NaN, infinity, unequal integer buffers) is refused by
+`plan` is the two-point merge, `plan_sum` any weights that sum to 1, `plan_path` a family along checkpoints
+of growing coverage. What only a full read can show (NaN, infinity, unequal integer buffers) is refused by
 `cef_env.merge.run` while it streams. Does not need torch.
 """
 
@@ -9,42 +9,75 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cef_env.errors import UserError
-from cef_env.merge.checkpoint import FLOATS, ITEM_BYTES, Checkpoint, TensorInfo, open_checkpoint, read_json
+from cef_env.merge.checkpoint import FLOATS, ITEM_BYTES, Checkpoint, TensorInfo, open_checkpoint
+from cef_env.merge.compatibility import check, tokenizer_warnings
+from cef_env.merge.space import check_output
 
-FORMAT = 1
+FORMAT = 2
 """Raised whenever the arithmetic or the layout of the output changes, so that no old output passes as new."""
 
-OUT_DTYPES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", "float64": "F64"}
+MAX_OUTPUTS = 256
+"""Outputs of one merge: each holds an open file while it is written."""
 
-# Config entries that change what the weights mean. Others (names, versions, dtype, cache) may differ.
-_STRUCTURE = (
-    "architectures", "model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers",
-    "num_attention_heads", "num_key_value_heads", "head_dim", "tie_word_embeddings", "hidden_act",
-    "rms_norm_eps", "rope_theta", "rope_scaling", "rope_parameters", "sliding_window", "use_sliding_window",
-    "layer_types", "attention_bias", "mlp_bias",
-)  # fmt: skip
-_TOKENIZER = ("tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt", "tokenizer_config.json",
-              "chat_template.jinja", "special_tokens_map.json", "added_tokens.json")  # fmt: skip
+OUT_DTYPES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16", "float64": "F64"}
+ROUNDS = ("nearest", "stochastic")
+
+StrPath = str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class Output:
+    """One checkpoint to be written: theta = sum_i weights[i] * sources[i]."""
+
+    name: str
+    """Directory: `alpha_1.5`, `coverage_4`, `weights_0.5_0.7_-0.2`."""
+    weights: tuple[float, ...]
+    """One per source, sum 1."""
+    position: float | None = None
+    """Alpha or coverage; None for a free sum."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What `run` will write; made by `plan` only."""
+    """What `run` will write; made by the functions of this module only."""
 
-    low: Checkpoint
-    high: Checkpoint
-    alphas: tuple[float, ...]
-    """Ascending, finite, distinct also as `{a:g}`."""
-    out_dtype: str | None
+    sources: tuple[Checkpoint, ...]
+    """The first is low, the last is high: it gives config, layout and, unless chosen, the tokenizer."""
+    labels: tuple[str, ...]
+    """What the sources are called: low and high, or the names of their directories."""
+    outputs: tuple[Output, ...]
+    axis: str
+    """What `Output.position` is: alpha, coverage, or weights."""
+    shards: tuple[tuple[str, tuple[str, ...]], ...]
+    """File and names of its tensors, in order."""
+    out_dtype: str | None = None
     """safetensors name of the dtype of every float tensor written; None keeps each tensor's own."""
+    round: str = "nearest"
+    seed: int = 0
+    max_shard: int | None = None
+    tokenizer_from: str = "high"
     warnings: tuple[str, ...] = ()
     """What is unusual but allowed, one line each."""
+    free_bytes: int | None = None
+    """Free space where the outputs go, when the plan was told where."""
+
+    @property
+    def low(self) -> Checkpoint:
+        return self.sources[0]
+
+    @property
+    def high(self) -> Checkpoint:
+        return self.sources[-1]
+
+    @property
+    def alphas(self) -> tuple[float, ...]:
+        """Positions of the outputs, ascending; empty for free sums."""
+        return tuple(output.position for output in self.outputs if output.position is not None)
 
     def dtype_out(self, info: TensorInfo) -> str:
         """Stored dtype of the merged tensor."""
@@ -54,123 +87,196 @@ class Plan:
         return info.numel * ITEM_BYTES[self.dtype_out(info)]
 
     @property
-    def bytes_per_alpha(self) -> int:
+    def bytes_per_output(self) -> int:
         """Bytes of weights in one output."""
         return sum(self.nbytes_out(info) for info in self.high.tensors.values())
 
     @property
     def bytes_total(self) -> int:
         """Bytes of weights in all outputs."""
-        return self.bytes_per_alpha * len(self.alphas)
+        return self.bytes_per_output * len(self.outputs)
 
-    def recipe(self, alpha: float) -> dict[str, Any]:
-        """Everything that determines the weights at `alpha`: equal recipes give equal bytes."""
-        return {
+    def recipe(self, output: Output) -> dict[str, Any]:
+        """Everything that determines the files of `output`: equal recipes give equal bytes."""
+        recipe: dict[str, Any] = {
             "format": FORMAT,
-            "alpha": alpha,
-            "low_fingerprint": self.low.fingerprint,
-            "high_fingerprint": self.high.fingerprint,
+            "weights": list(output.weights),
+            "fingerprints": [source.fingerprint for source in self.sources],
             "out_dtype": self.out_dtype,
+            "max_shard": self.max_shard,
+            "tokenizer_from": self.tokenizer_from,
+            "round": self.round,
         }
+        return {**recipe, "seed": self.seed} if self.round == "stochastic" else recipe
 
     @property
     def hash(self) -> str:
         """16 hex digits over every recipe and the shard layout; names the partial directories."""
-        layout = [[info.name, info.file] for info in self.high.tensors.values()]
-        text = json.dumps([[self.recipe(alpha) for alpha in self.alphas], layout], sort_keys=True)
+        text = json.dumps([[self.recipe(output) for output in self.outputs], self.shards], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def directory_name(alpha: float) -> str:
-    """Name of the output of one alpha: `alpha_-0.5`, `alpha_1`."""
-    return f"alpha_{alpha:g}"
-
-
 def plan(
-    low: str | os.PathLike[str],
-    high: str | os.PathLike[str],
+    low: StrPath,
+    high: StrPath,
     alphas: Iterable[float],
     out_dtype: str | None = None,
+    round: str = "nearest",
+    max_shard: int | None = None,
+    *,
+    seed: int = 0,
+    tokenizer_from: str = "high",
+    out: StrPath | None = None,
 ) -> Plan:
     """Check that `low` and `high` can be merged at `alphas`; write nothing.
 
     `low`, `high`: Hugging Face directories with safetensors weights, single file or sharded.
     `alphas`: any finite numbers; 0 gives `low`, 1 gives `high`. `out_dtype`: None, or one of float32,
-    bfloat16, float16, float64 for every float tensor of the outputs.
+    bfloat16, float16, float64 for every float tensor of the outputs. `round`: nearest, or stochastic with
+    `seed`. `max_shard`: bytes of one shard; None keeps the shards of `high`. `tokenizer_from`: low or high.
+    `out`: where `run` will write; free space is then checked, too.
 
     Raises `UserError` with one line that names the tensor or file, both values and the remedy.
     """
-    checked = _check_alphas(alphas)
+    outputs = [Output(f"alpha_{a:g}", (1.0 - a, a), a) for a in positions(alphas, "alpha")]
+    options: dict[str, Any] = {"out_dtype": out_dtype, "round": round, "max_shard": max_shard, "seed": seed}
+    return _plan((low, high), ("low", "high"), outputs, "alpha", out, tokenizer_from, **options)
+
+
+def plan_sum(
+    checkpoints: Sequence[StrPath],
+    weights: Iterable[Sequence[float]],
+    *,
+    out: StrPath | None = None,
+    tokenizer_from: str = "high",
+    **options: Any,
+) -> Plan:
+    """theta = sum_i w_i theta_i for every vector of `weights`; each has one per checkpoint and sums to 1.
+
+    Weights may have any sign. Config and layout are those of the last checkpoint. Options, errors: `plan`.
+    """
+    outputs = []
+    for vector in (tuple(float(w) + 0.0 for w in vector) for vector in weights):
+        text = ", ".join(f"{w:g}" for w in vector)
+        if len(vector) != len(checkpoints):
+            raise UserError(
+                f"weights ({text}): {len(vector)} for {len(checkpoints)} checkpoints; give one each"
+            )
+        if not all(map(math.isfinite, vector)):
+            raise UserError(f"weights ({text}): not finite; give finite numbers")
+        if abs(math.fsum(vector) - 1.0) > 1e-9:
+            raise UserError(f"weights ({text}): sum to {math.fsum(vector):.10g}; they must sum to 1")
+        outputs.append(Output("weights_" + "_".join(f"{w:g}" for w in vector), vector))
+    labels = [os.path.basename(os.path.abspath(path)) for path in checkpoints]
+    labels = labels if len(set(labels)) == len(labels) else [str(path) for path in checkpoints]
+    return _plan(checkpoints, labels, outputs, "weights", out, tokenizer_from, **options)
+
+
+def plan_path(
+    checkpoints: Mapping[float, StrPath],
+    coverages: Iterable[float],
+    *,
+    out: StrPath | None = None,
+    tokenizer_from: str = "high",
+    **options: Any,
+) -> Plan:
+    """theta(k) on the piecewise linear path through checkpoints trained at coverages k1 < k2 < ...
+
+    Between two checkpoints it is their average; below the first and above the last it goes straight on
+    along the first and the last segment. `checkpoints`: coverage -> directory; give the checkpoint of
+    unlimited coverage a finite place of your choice. The paper moves between two ends only; this family
+    with its corners is ours. Options, errors: `plan`.
+    """
+    ks = sorted(float(k) for k in checkpoints)
+    if len(ks) < 2 or not all(map(math.isfinite, ks)):
+        raise UserError(f"coverages {ks}: a path needs two or more checkpoints at finite coverages")
+    outputs = [Output(f"coverage_{k:g}", path_weights(ks, k), k) for k in positions(coverages, "coverage")]
+    paths = [path for _, path in sorted(checkpoints.items())]
+    labels = [f"k={k:g}" for k in ks]
+    return _plan(paths, labels, outputs, "coverage", out, tokenizer_from, **options)
+
+
+def path_weights(ks: Sequence[float], k: float) -> tuple[float, ...]:
+    """Weights of the checkpoints at ascending places `ks` for the point `k` of their path."""
+    right = next((i for i in range(1, len(ks) - 1) if k < ks[i]), len(ks) - 1)
+    alpha = (k - ks[right - 1]) / (ks[right] - ks[right - 1])
+    return tuple({right - 1: 1.0 - alpha, right: alpha}.get(i, 0.0) for i in range(len(ks)))
+
+
+def _plan(
+    paths: Sequence[StrPath],
+    labels: Sequence[str],
+    outputs: Sequence[Output],
+    axis: str,
+    out: StrPath | None,
+    tokenizer_from: str,
+    *,
+    out_dtype: str | None = None,
+    round: str = "nearest",
+    max_shard: int | None = None,
+    seed: int = 0,
+) -> Plan:
+    if not outputs:
+        raise UserError(f"no {axis} was given; give at least one, such as 0.5")
+    if len(paths) < 2:
+        raise UserError("a merge needs two or more checkpoints")
     if out_dtype is not None and out_dtype not in OUT_DTYPES:
         raise UserError(f"out_dtype {out_dtype!r} is unknown; choose one of {', '.join(OUT_DTYPES)}")
-    low_checkpoint, high_checkpoint = open_checkpoint(low), open_checkpoint(high)
-    _check_tensors(low_checkpoint, high_checkpoint)
-    _check_configs(low_checkpoint, high_checkpoint)
-    warnings = list(_tokenizer_warnings(low_checkpoint.path, high_checkpoint.path))
-    if low_checkpoint.fingerprint == high_checkpoint.fingerprint:
-        warnings.append("low and high have the same fingerprint: every alpha will give the same weights")
+    if round not in ROUNDS:
+        raise UserError(f"round {round!r} is unknown; choose nearest or stochastic")
+    if max_shard is not None and max_shard < 1:
+        raise UserError(f"max_shard {max_shard}: give a number of bytes above 0")
+    if tokenizer_from not in ("low", "high"):
+        raise UserError(f"tokenizer_from {tokenizer_from!r} is unknown; choose low or high")
+    sources = [open_checkpoint(path) for path in paths]
+    check(labels, sources, mixed=out_dtype is not None)
     dtype = None if out_dtype is None else OUT_DTYPES[out_dtype]
-    return Plan(low_checkpoint, high_checkpoint, checked, dtype, tuple(warnings))
+    warnings = list(tokenizer_warnings(labels, [source.path for source in sources], tokenizer_from))
+    for i, source in enumerate(sources):
+        same = [label for label, s in zip(labels[:i], sources[:i]) if s.fingerprint == source.fingerprint]
+        if same:
+            warnings.append(
+                f"{same[0]} and {labels[i]} have the same fingerprint: nothing changes between them"
+            )
+    made = Plan(
+        tuple(sources), tuple(labels), tuple(outputs), axis, (), dtype, round, seed, max_shard,
+        tokenizer_from, tuple(warnings),
+    )  # fmt: skip
+    made = replace(made, shards=_layout(made))
+    return made if out is None else replace(made, free_bytes=check_output(made, out))
 
 
-def _check_alphas(alphas: Iterable[float]) -> tuple[float, ...]:
-    values = [float(alpha) + 0.0 for alpha in alphas]  # + 0.0 turns -0.0 into 0.0
-    if not values:
-        raise UserError("no alpha was given; give at least one, such as 0.5")
-    for value in values:
+def _layout(made: Plan) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The shards of high, or as many as `max_shard` needs; a larger tensor has a shard of its own."""
+    high = made.high
+    if made.max_shard is None:
+        return tuple((file, tuple(info.name for info in high.in_file(file))) for file in high.files)
+    groups: list[list[str]] = [[]]
+    held = 0
+    for info in high.tensors.values():
+        size = made.nbytes_out(info)
+        if groups[-1] and held + size > made.max_shard:
+            groups.append([])
+            held = 0
+        groups[-1].append(info.name)
+        held += size
+    count = len(groups)
+    names = [f"model-{i:05d}-of-{count:05d}.safetensors" for i in range(1, count + 1)]
+    return tuple(zip(names if count > 1 else ["model.safetensors"], map(tuple, groups)))
+
+
+def positions(values: Iterable[float], what: str) -> list[float]:
+    """Ascending, finite, distinct also as `{:g}`, no more than `MAX_OUTPUTS`."""
+    numbers = [float(value) + 0.0 for value in values]  # + 0.0 turns -0.0 into 0.0
+    for value in numbers:
         if not math.isfinite(value):
-            raise UserError(f"alpha {value} is not finite; give finite numbers")
+            raise UserError(f"{what} {value} is not finite; give finite numbers")
+    if len(numbers) > MAX_OUTPUTS:
+        raise UserError(f"{len(numbers)} values of {what}; one merge writes at most {MAX_OUTPUTS}")
     seen: dict[str, float] = {}
-    for value in values:
-        name = directory_name(value)
+    for value in numbers:
+        name = f"{what}_{value:g}"
         if name in seen:
-            raise UserError(f"alphas {seen[name]!r} and {value!r} would both be written to {name}; drop one")
+            raise UserError(f"{what}s {seen[name]!r} and {value!r} would both be written to {name}; drop one")
         seen[name] = value
-    return tuple(sorted(values))
-
-
-def _check_tensors(low: Checkpoint, high: Checkpoint) -> None:
-    only_low = [name for name in low.tensors if name not in high.tensors]
-    only_high = [name for name in high.tensors if name not in low.tensors]
-    if only_low or only_high:
-        hint = ""
-        if any("lm_head" in name for name in only_low + only_high):
-            hint = " (one of them stores a tied lm_head)"
-        raise UserError(
-            f"tensor names differ: only in low {only_low[:3]} ({len(only_low)} in all), only in high "
-            f"{only_high[:3]} ({len(only_high)} in all){hint}; save both with the same code"
-        )
-    for name, mine in low.tensors.items():
-        other = high.tensors[name]
-        if mine.shape != other.shape:
-            raise UserError(
-                f"{name}: shape {list(mine.shape)} in low, {list(other.shape)} in high; "
-                "merge checkpoints of one architecture and one vocabulary"
-            )
-        if mine.dtype != other.dtype:
-            raise UserError(
-                f"{name}: dtype {mine.dtype} in low, {other.dtype} in high; save both in the same dtype"
-            )
-    if not any(info.dtype in FLOATS for info in low.tensors.values()):
-        raise UserError(f"{low.path}: holds no float tensor, so there is nothing to merge")
-
-
-def _check_configs(low: Checkpoint, high: Checkpoint) -> None:
-    for key in _STRUCTURE:
-        mine, other = low.config.get(key), high.config.get(key)
-        if mine != other:
-            raise UserError(
-                f"config.json: {key} is {json.dumps(mine)} in low and {json.dumps(other)} in high; "
-                "merge checkpoints of one architecture, saved by the same version of transformers"
-            )
-
-
-def _tokenizer_warnings(low: Path, high: Path) -> Iterable[str]:
-    for name in _TOKENIZER:
-        mine, other = low / name, high / name
-        if mine.exists() != other.exists():
-            yield f"{name} is only in {'low' if mine.exists() else 'high'}; the outputs get what high has"
-        elif mine.exists() and mine.read_bytes() != other.read_bytes():
-            if name.endswith(".json") and read_json(mine) == read_json(other):
-                continue
-            yield f"{name} differs between low and high; the outputs get high's"
+    return sorted(numbers)

@@ -1,6 +1,6 @@
-"""Writes the checkpoints of a plan: one pass over the inputs for all alphas, in bounded memory.
+"""Writes the checkpoints of a plan: one pass over the inputs for all outputs, in bounded memory.
 
-Each output is built in `alpha_X.partial-<plan hash>` and renamed when it is complete and on disk, so a
+Each output is built in `NAME.partial-<plan hash>` and renamed when it is complete and on disk, so a
 directory with its final name is always whole. A killed run continues shard by shard when it is called
 again and writes the same bytes. Does *not* decide whether the merge makes sense: see `planning.py`.
 
@@ -8,196 +8,211 @@ again and writes the same bytes. Does *not* decide whether the merge makes sense
     merge.run(merge.plan("low", "high", [-0.5, 0.5, 1.5]), "merged")
 """
 
-import fcntl
+import errno
 import json
 import os
 import shutil
 import struct
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING
 
 from cef_env.errors import UserError
+from cef_env.files import exclusive, sync_folder
 from cef_env.merge import publish
-from cef_env.merge.checkpoint import FLOATS, ITEM_BYTES, Checkpoint, TensorInfo, open_checkpoint
-from cef_env.merge.planning import Plan, directory_name
+from cef_env.merge.checkpoint import FLOATS, ITEM_BYTES, Checkpoint, TensorInfo, file_stamps, open_checkpoint
+from cef_env.merge.planning import Output, Plan
+from cef_env.merge.space import check_output
+
+if TYPE_CHECKING:
+    from cef_env.merge.reading import Reader
+    from cef_env.merge.statistics import Report
 
 CHUNK = 1 << 18
-"""Elements per step; working memory is a few dozen times this many bytes, whatever the checkpoint."""
+"""Elements per step, a multiple of the block of random numbers; working memory is a few dozen times this
+many bytes for each thread, whatever the checkpoint."""
 
-_MARGIN = 64 << 20  # room left for tokenizers, headers and the file system's own records
 _TIED = ("model.embed_tokens.weight", "lm_head.weight")
 
 Progress = Callable[[int, int], None]
 
 
-def run(plan: Plan, out: str | os.PathLike[str], progress: Progress | None = None) -> list[Path]:
-    """Write `out/alpha_{a:g}/` for every alpha of the plan; return the directories, alphas ascending.
+def run(
+    plan: Plan,
+    out: str | os.PathLike[str],
+    progress: Progress | None = None,
+    report: "Report | None" = None,
+) -> list[Path]:
+    """Write `out/NAME/` for every output of the plan; return the directories in the plan's order.
 
     Directories that are already complete are kept as they are. `progress(done, total)` is called with
-    bytes of merged weights. Each output holds `cef_merge.json`: the recipe, the effective alpha
-    <merged - low, high - low> / ||high - low||^2, and the shares of elements that did not move.
+    bytes of merged weights. Each output holds `cef_merge.json`: the recipe and the statistics of `report`,
+    which is measured on a sample when it is not given; its warnings are then given as Python warnings.
 
-    Raises `UserError`, leaving no partial directory: an output that is an input or holds something else,
+    Raises `UserError`. Leaving no partial directory: an output that is an input or holds something else,
     too little disk, inputs that changed since `plan`, NaN or infinity in or out, integer tensors that
-    differ, tied tensors that disagree, another process at work in `out`.
+    differ, tied tensors that disagree, another process at work in `out`. Leaving what is finished, to
+    continue from: inputs that changed since an interrupted run, a disk that became full.
     """
     out = Path(out)
-    targets = {alpha: out / directory_name(alpha) for alpha in plan.alphas}
-    for source in (plan.low, plan.high):
-        for path in (out, *targets.values()):
-            if path.resolve() == source.path.resolve():
-                raise UserError(f"{path}: is an input of the merge; choose another output directory")
-        if open_checkpoint(source.path).fingerprint != source.fingerprint:
+    check_output(plan, out)
+    for source in plan.sources:
+        now = open_checkpoint(source.path)
+        if (now.fingerprint, now.stamps) != (source.fingerprint, source.stamps):
             raise UserError(f"{source.path}: changed since the plan was made; make the plan again")
-    if out.exists() and not out.is_dir():
-        raise UserError(f"{out}: is a file; choose another output directory")
-    todo = {a: target for a, target in targets.items() if not publish.is_complete(target, plan.recipe(a))}
+    targets = {output: out / output.name for output in plan.outputs}
+    todo = {o: target for o, target in targets.items() if not publish.is_complete(target, plan, o)}
     if not todo:
         return list(targets.values())
     out.mkdir(parents=True, exist_ok=True)
-    with _locked(out):
-        partials = {a: target.with_name(f"{target.name}.partial-{plan.hash}") for a, target in todo.items()}
-        _clear_stale(out, todo, partials)
-        _check_disk(plan, out, partials)
-        for partial in partials.values():
-            partial.mkdir(exist_ok=True)
+    with exclusive(out / ".merge.lock", f"{out}"):
+        partials = {o: target.with_name(f"{target.name}.partial-{plan.hash}") for o, target in todo.items()}
         try:
+            publish.begin(plan, out, partials)
             _check_ties(plan)
+            unseen = report is None
+            if report is None:
+                from cef_env.merge.statistics import stats
+
+                report = stats(plan)
             _merge_shards(plan, partials, progress)
+            _check_unchanged(plan)
+            for output, partial in partials.items():
+                publish.finish(plan, output, partial, todo[output], report)
+            for line in report.warnings if unseen else ():
+                warnings.warn(line, stacklevel=2)
+        except publish.BegunWithOtherInputsError:
+            raise
         except UserError:
             for partial in partials.values():
-                shutil.rmtree(partial)
+                shutil.rmtree(partial, ignore_errors=True)
             raise
-        for alpha, partial in partials.items():
-            for line in publish.finish(plan, alpha, partial, todo[alpha]):
-                warnings.warn(line, stacklevel=2)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            for partial in partials.values():
+                for path in partial.glob("*.tmp"):
+                    path.unlink()
+            raise UserError(
+                f"{out}: the disk is full; what is finished is kept, make room and run the same again"
+            ) from error
     return list(targets.values())
 
 
-@contextmanager
-def _locked(out: Path) -> Iterator[None]:
-    path = out / ".merge.lock"
-    with path.open("w") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                f"{out}: another merge is writing here; wait for it or choose another directory"
-            ) from None
-        yield
-
-
-def _clear_stale(out: Path, todo: dict[float, Path], partials: dict[float, Path]) -> None:
-    """Remove partial directories of the same alphas that another plan left; they can never be completed."""
-    for target in todo.values():
-        for path in out.glob(f"{target.name}.partial-*"):
-            if path not in partials.values():
-                shutil.rmtree(path)
-
-
-def _check_disk(plan: Plan, out: Path, partials: dict[float, Path]) -> None:
-    held = sum(f.stat().st_size for p in partials.values() if p.exists() for f in p.iterdir())
-    needed = plan.bytes_per_alpha * len(partials) + _MARGIN - held
-    free = shutil.disk_usage(out).free
-    if needed > free:
-        raise UserError(
-            f"{out}: {len(partials)} outputs need {needed / 1e9:.2f} GB, the disk has {free / 1e9:.2f} GB; "
-            "free some, give fewer alphas, or use apply_alpha, which needs no disk"
-        )
+def _check_unchanged(plan: Plan) -> None:
+    for source in plan.sources:
+        if file_stamps(source.path, source.files) != source.stamps:
+            raise UserError(f"{source.path}: changed while merging; let it be finished, then merge again")
 
 
 def _check_ties(plan: Plan) -> None:
     """If the config ties the head but the file stores it too, both copies must agree or one is lost."""
-    first, second = _TIED
-    for source in (plan.low, plan.high):
-        if source.config.get("tie_word_embeddings") and first in source.tensors and second in source.tensors:
-            pairs = zip(_chunks(source, source.tensors[first]), _chunks(source, source.tensors[second]))
-            if any(a != b for a, b in pairs):
+    for source in plan.sources:
+        pair = [source.tensors.get(name) for name in _TIED]
+        if source.config.get("tie_word_embeddings") and all(pair):
+            first, second = (_content(source, info) for info in pair if info is not None)
+            if any(a != b for a, b in zip(first, second, strict=True)):
                 raise UserError(
-                    f"{source.path}: config ties {first} and {second}, but they differ; "
-                    "set tie_word_embeddings to false in both inputs, or save the checkpoint again"
+                    f"{source.path}: config ties {_TIED[0]} and {_TIED[1]}, but they differ; "
+                    "set tie_word_embeddings to false in all inputs, or save the checkpoint again"
                 )
 
 
-def _merge_shards(plan: Plan, partials: dict[float, Path], progress: Progress | None) -> None:
-    import torch
+def _content(source: Checkpoint, info: TensorInfo) -> Iterator[bytes]:
+    with (source.path / info.file).open("rb") as stream:
+        stream.seek(info.offset)
+        for start in range(0, info.nbytes, CHUNK):
+            yield stream.read(min(CHUNK, info.nbytes - start))
 
-    total = plan.bytes_per_alpha * len(partials)
+
+def _merge_shards(plan: Plan, partials: dict[Output, Path], progress: Progress | None) -> None:
+    from cef_env.merge.reading import Reader
+
+    total = plan.bytes_per_output * len(partials)
     done = 0
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # chunks this small lose several times their cost to thread start-up
-    try:
-        for file in plan.high.files:
-            size = sum(plan.nbytes_out(info) for info in plan.high.in_file(file))
-            pending = {a: partial for a, partial in partials.items() if not (partial / file).exists()}
-            done += size * (len(partials) - len(pending))
-            for step in _merge_shard(plan, file, pending) if pending else ():
+    with Reader(plan.sources) as reader:
+        for file, names in plan.shards:
+            infos = [plan.high.tensors[name] for name in names]
+            pending = {o: partial for o, partial in partials.items() if not (partial / file).exists()}
+            done += sum(map(plan.nbytes_out, infos)) * (len(partials) - len(pending))
+            for step in _merge_shard(plan, reader, file, infos, pending) if pending else ():
                 done += step
                 if progress is not None:
                     progress(done, total)
-    finally:
-        torch.set_num_threads(threads)
 
 
-def _merge_shard(plan: Plan, file: str, partials: dict[float, Path]) -> Iterator[int]:
-    """Write shard `file` of every alpha; yields bytes written, summed over alphas."""
-    import torch
-
-    from cef_env.merge.kernel import DTYPES, Difference, Stats, blend, require_finite
+def _merge_shard(
+    plan: Plan, reader: "Reader", file: str, infos: Sequence[TensorInfo], partials: dict[Output, Path]
+) -> Iterator[int]:
+    """Write shard `file` of every output; yields bytes written, summed over outputs."""
+    from cef_env.merge.reading import spread
 
     # Wide items first, so that every tensor starts at a multiple of its own item size.
-    infos = sorted(plan.high.in_file(file), key=lambda info: -ITEM_BYTES[plan.dtype_out(info)])
+    infos = sorted(infos, key=lambda info: -ITEM_BYTES[plan.dtype_out(info)])
     header = _header(plan, infos)
-    stats = {alpha: Stats() for alpha in partials}
+    tasks, offset = [], len(header)
+    for info in infos:
+        for start in range(0, info.numel, CHUNK):
+            at = offset + start * ITEM_BYTES[plan.dtype_out(info)]
+            tasks.append((info, start, min(CHUNK, info.numel - start), at))
+        offset += plan.nbytes_out(info)
     with ExitStack() as stack:
-        sinks: dict[float, BinaryIO] = {
-            alpha: stack.enter_context((partial / f"{file}.tmp").open("wb"))
-            for alpha, partial in partials.items()
-        }
-        for sink in sinks.values():
-            sink.write(header)
-        for info in infos:
-            name, dtype = info.name, DTYPES[info.dtype]
-            pairs = zip(_chunks(plan.low, plan.low.tensors[name]), _chunks(plan.high, info))
-            for low_bytes, high_bytes in pairs:
-                if info.dtype not in FLOATS:
-                    if low_bytes != high_bytes:
-                        raise UserError(
-                            f"{name}: {info.dtype} tensor differs between low and high; it has no average"
-                        )
-                    for sink in sinks.values():
-                        sink.write(high_bytes)
-                    yield len(high_bytes) * len(sinks)
-                    continue
-                low = torch.frombuffer(low_bytes, dtype=dtype)
-                high = torch.frombuffer(high_bytes, dtype=dtype)
-                require_finite(low, f"{plan.low.path}: {name}", "that checkpoint cannot be merged")
-                require_finite(high, f"{plan.high.path}: {name}", "that checkpoint cannot be merged")
-                difference = Difference(low, high)
-                for alpha, sink in sinks.items():
-                    merged = blend(low, high, alpha, DTYPES[plan.dtype_out(info)])
-                    require_finite(
-                        merged,
-                        f"{name} at alpha {alpha:g}",
-                        "use out_dtype float32, or an alpha nearer [0, 1]",
-                    )
-                    stats[alpha].add(difference, merged)
-                    sink.write(merged.view(torch.uint8).numpy().data)
-                yield low.numel() * ITEM_BYTES[plan.dtype_out(info)] * len(sinks)
-        for sink in sinks.values():
-            publish.sync(sink)
-    for alpha, partial in partials.items():
-        # The statistics go first: a shard with its final name always has them.
-        publish.write_json(partial / f"{file}{publish.STATS}", asdict(stats[alpha]))
-        (partial / f"{file}.tmp").rename(partial / file)
-        publish.sync_directory(partial)
+        sinks: dict[Output, int] = {}
+        for output, partial in partials.items():
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+            sinks[output] = sink = os.open(partial / f"{file}.tmp", flags, 0o666)
+            stack.callback(os.close, sink)
+            _write(sink, memoryview(header), 0)
+        yield from spread(lambda task: _merge_chunk(plan, reader, sinks, *task), tasks)
+        list(spread(os.fsync, sinks.values()))
+    for partial in partials.values():
+        os.replace(partial / f"{file}.tmp", partial / file)
+        sync_folder(partial)
 
 
-def _header(plan: Plan, infos: list[TensorInfo]) -> bytes:
+def _merge_chunk(
+    plan: Plan, reader: "Reader", sinks: dict[Output, int], info: TensorInfo, start: int, count: int, at: int
+) -> int:
+    import torch
+
+    from cef_env.merge.kernel import BLOCK, DTYPES, Chunk, Noise
+
+    name, dtype = info.name, DTYPES[plan.dtype_out(info)]
+    sources = reader.read(name, start, count)
+    if info.dtype not in FLOATS:
+        for label, source in zip(plan.labels, sources[:-1]):
+            if not torch.equal(source, sources[-1]):
+                raise UserError(
+                    f"{name}: {info.dtype} tensor differs between {label} and {plan.labels[-1]}; "
+                    "it has no average, make it equal in all inputs"
+                )
+        for sink in sinks.values():
+            _write(sink, sources[-1].view(torch.uint8).numpy().data, at)
+        return sources[-1].nbytes * len(sinks)
+    chunk = Chunk(sources, dtype, reader.scratch)
+    chunk.require_finite_sources([str(source.path) for source in plan.sources], name)
+    buffer = reader.scratch.get("merged", sources[-1], dtype)
+    for output, sink in sinks.items():
+        noise = Noise(plan.seed, output.name, name, start // BLOCK) if plan.round == "stochastic" else None
+        merged, finite = chunk.merge(output.weights, buffer, noise)
+        if not finite:
+            raise UserError(
+                f"{name} in {output.name} holds NaN or infinity; use out_dtype float32, or weights nearer "
+                "[0, 1]"
+            )
+        _write(sink, merged.view(torch.uint8).numpy().data, at)
+    return count * dtype.itemsize * len(sinks)
+
+
+def _write(handle: int, data: memoryview, offset: int) -> None:
+    while data:
+        written = os.pwrite(handle, data, offset)
+        data, offset = data[written:], offset + written
+
+
+def _header(plan: Plan, infos: Sequence[TensorInfo]) -> bytes:
     """Length and JSON header of an output shard (safetensors format), padded to a multiple of 8 bytes."""
     entries: dict[str, object] = {"__metadata__": {"format": "pt"}}
     offset = 0
@@ -210,23 +225,3 @@ def _header(plan: Plan, infos: list[TensorInfo]) -> bytes:
     text = json.dumps(entries, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text
-
-
-def _chunks(source: Checkpoint, info: TensorInfo) -> Iterator[bytearray]:
-    """The bytes of one tensor, `CHUNK` elements at a time."""
-    step = CHUNK * ITEM_BYTES[info.dtype]
-    with (source.path / info.file).open("rb", buffering=0) as stream:
-        stream.seek(info.offset)
-        left = info.nbytes
-        while left:
-            buffer = bytearray(min(step, left))
-            view, filled = memoryview(buffer), 0
-            while filled < len(buffer):
-                count = stream.readinto(view[filled:])
-                if not count:
-                    raise UserError(
-                        f"{source.path / info.file}: ends inside {info.name}; it changed while merging"
-                    )
-                filled += count
-            left -= filled
-            yield buffer

@@ -69,7 +69,7 @@ def cef(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
         (["merge", "low", "high", "--alpha", "0.5", "--out", "run"], "low"),
         (["reproduce", "--preset", "smoke", "--out", "/dev/null"], "/dev/null"),
         (["reproduce", "--preset", "smoke", "--out", "/proc/run"], "/proc/run"),
-        (["report", "nowhere"], "no run directory"),
+        (["report", "nowhere"], "is no run"),
         (["train", "rl", "nowhere", "--coverage", "2", "--preset", "smoke", "--out", "run"], "config.json"),
     ],
 )

@@ -83,9 +83,11 @@ def test_killed_again_and_again_it_ends_with_the_same_summary(
         os.kill(process.pid, signal.SIGKILL)
         process.communicate()
     process = start(config_file, out)
-    errors = process.communicate(timeout=120)[1].decode()
+    errors = process.communicate(timeout=300)[1].decode()
     assert process.returncode == 0, errors
-    for file in ("report/summary.json", "report/report.html", "rl_low/model/model.safetensors"):
+    # The page itself also shows what was measured: times and memory.
+    same = ("report/summary.json", "report/figures/hard-frontier.svg", "rl_low/model/model.safetensors")
+    for file in same:
         assert (out / file).read_bytes() == (whole / file).read_bytes(), file
 
 

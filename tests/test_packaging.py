@@ -28,6 +28,7 @@ def test_the_wheel_holds_one_package_with_all_parts_and_no_links(dist: Path) -> 
     for part in (
         "cef_env/agents/rollout.py",
         "cef_env/training/configs/laptop.yaml",
+        "cef_env/training/configs/openrlhf/cwm-32b-agentic.yaml",
         "cef_env/merge/stream.py",
         "cef_env/eval/templates/report.html.j2",
         "cef_env/problems/builtin/compose.py",
@@ -51,7 +52,7 @@ def test_the_sdist_holds_the_same_modules(dist: Path) -> None:
 
 def test_importing_the_package_is_light() -> None:
     heavy = ["torch", "transformers", "docker", "matplotlib", "scipy", "vllm", "openrlhf", "pexpect"]
-    heavy += ["pyarrow", "jinja2"]
+    heavy += ["pyarrow", "jinja2", "ray"]
     code = f"import sys, cef_env\nprint([m for m in {heavy} if m in sys.modules])"
     output = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT

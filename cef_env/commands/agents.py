@@ -11,12 +11,14 @@ from rich.table import Table
 from cef_env.commands.console import EnvOption, Out, console, errors, parse_options
 from cef_env.commands.transcripts import OUTCOMES
 
+FORMS = "scripted:NAME, hf:PATH, vllm:PATH, openai:MODEL@URL or module:attr"
+
 if TYPE_CHECKING:
     from cef_env.agents.record import Summary
 
 
 def rollout(
-    agent: Annotated[str, typer.Option(help="scripted:NAME, hf:PATH, vllm:PATH, openai:MODEL@URL or module:attr")],
+    agent: Annotated[str, typer.Option(help=f"{FORMS}.")],
     out: Out,
     env: Annotated[str, typer.Option(help="Environment id.")] = "cef/Reasoning-v0",
     problems: Annotated[str, typer.Option(help="Problem source.")] = "builtin",

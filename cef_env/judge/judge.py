@@ -10,16 +10,15 @@ test. Does not extract programs from answers and gives no reward by itself: see 
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
-from typing import Literal, overload
 
-from cef_env.errors import CheckerError, JudgeError, UserError
+from cef_env.errors import CheckerError, UserError
+from cef_env.judge.base import BaseJudge
 from cef_env.judge.cache import ResultCache
 from cef_env.judge.checkers import get_checker
 from cef_env.judge.custom_checker import Check, CheckerPrograms
@@ -40,14 +39,11 @@ VERSION = 3
 BOXES_PER_CORE = 2
 """Forks and namespace teardown wait in the kernel, so more boxes than cores pay off; see bench_judge.py."""
 
-Pair = tuple[Problem, str]
 Load = Callable[[Box], str | None] | Callable[[Box], None]
 """Gives a box a program; the compiler's message, if it does not compile."""
-Progress = Callable[[int, int], None]
-"""(finished, total) after each result of `Judge.map`."""
 
 
-class Judge:
+class Judge(BaseJudge):
     """A pool of sandboxes that judges programs. Thread-safe; a context manager.
 
     Args:
@@ -152,73 +148,6 @@ class Judge:
             with self._lock:
                 del self._running[key]
 
-    @overload
-    def map(
-        self,
-        pairs: Iterable[Pair],
-        coverage: Coverage = None,
-        exhaustive: bool = False,
-        progress: Progress | None = None,
-        language: str = Language.PYTHON,
-        errors: Literal["raise"] = "raise",
-    ) -> list[JudgeResult]: ...
-    @overload
-    def map(
-        self,
-        pairs: Iterable[Pair],
-        coverage: Coverage = None,
-        exhaustive: bool = False,
-        progress: Progress | None = None,
-        language: str = Language.PYTHON,
-        *,
-        errors: Literal["return"],
-    ) -> list[JudgeResult | JudgeError]: ...
-    def map(
-        self,
-        pairs: Iterable[Pair],
-        coverage: Coverage = None,
-        exhaustive: bool = False,
-        progress: Progress | None = None,
-        language: str = Language.PYTHON,
-        errors: Literal["raise", "return"] = "raise",
-    ) -> Sequence[JudgeResult | JudgeError]:
-        """Judge many (problem, program) pairs in parallel; results in the order of the pairs.
-
-        Equal pairs are judged once. `progress(finished, total)` is called from this thread, counting
-        distinct pairs.
-
-        With `errors="return"` a pair that the judge failed on has its `JudgeError` in place of a result, and
-        the other pairs keep theirs. With `errors="raise"` the first error is raised, after the runs in
-        progress have ended. A `UserError` is always raised: it is a mistake of the caller.
-        """
-        if errors not in ("raise", "return"):
-            raise UserError(f"errors={errors!r}: use raise or return")
-        options = (parse_coverage(coverage), exhaustive, parse_language(language))
-        jobs = [Job(problem, program, *options) for problem, program in pairs]
-        for job in jobs:
-            refuse_mistakes(job)
-        keys = [self._key(job) for job in jobs]
-        distinct = dict(zip(keys, jobs))
-        results: dict[str, JudgeResult | JudgeError] = {}
-        with ThreadPoolExecutor(self.workers, thread_name_prefix="cef-judge") as threads:
-            futures = {
-                threads.submit(self.run, job.problem, job.program, *options): key
-                for key, job in distinct.items()
-            }
-            try:
-                for future in as_completed(futures):
-                    failure = future.exception()
-                    if isinstance(failure, JudgeError) and errors == "return":
-                        results[futures[future]] = failure
-                    else:
-                        results[futures[future]] = future.result()
-                    if progress is not None:
-                        progress(len(results), len(distinct))
-            except BaseException:
-                threads.shutdown(wait=False, cancel_futures=True)
-                raise
-        return [results[key] for key in keys]
-
     def close(self) -> None:
         """End all boxes. Idempotent."""
         self._pool.close()
@@ -226,14 +155,6 @@ class Judge:
         self._compiler.close()
         if self._cache is not None:
             self._cache.close()
-
-    def __enter__(self) -> "Judge":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _key(self, job: Job) -> str:
         """Everything that a result depends on."""

@@ -22,8 +22,7 @@ from typing import Any
 import gymnasium as gym
 
 import cef_env  # noqa: F401 - registers the environments
-from cef_env.agents import ScriptedAgent, rollout
-from cef_env.agents import Fault
+from cef_env.agents import Fault, ScriptedAgent, rollout
 from cef_env.judge import Judge
 from cef_env.problems import load
 

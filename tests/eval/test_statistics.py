@@ -42,7 +42,9 @@ def test_unfinished_alphas_are_named_not_averaged():
     (counts,) = tabulate([*rows, sample("x", 2.0, 0)]).values()
     assert counts.alphas == (0.0, 1.0)
     assert counts.incomplete == (2.0,)
-    with pytest.raises(UserError, match="no alpha has answers to all 2 problems"):
+    with pytest.raises(
+        UserError, match=r"no member has answers to all 2 problems \(alpha 0 has none to 'y'\)"
+    ):
         tabulate([sample("x", 0.0, 0), sample("y", 1.0, 0)])
     with pytest.raises(UserError, match="occurs twice"):
         tabulate([*rows, rows[0]])

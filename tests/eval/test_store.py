@@ -11,23 +11,24 @@ from pathlib import Path
 import pytest
 
 from cef_env.errors import UserError
-from cef_env.eval import Chunk, Sample, SampleStore, plan_chunks, read_samples
+from cef_env.eval import Chunk, Member, Sample, SampleStore, plan_chunks, read_samples
 from cef_env.judge.types import Outcome
 
 PROBLEMS = [f"p{i}" for i in range(5)]
 
 
-def answer(split: str, alpha: float, problem: str, index: int) -> Sample:
+def answer(split: str, member: Member, problem: str, index: int) -> Sample:
     kinds = list(Outcome)
     kind = kinds[(int(problem[1:]) + index) % 3] if index % 4 else Outcome.FORMAT_ERROR
     cause = "no_code" if kind is Outcome.FORMAT_ERROR else None
     return Sample(
-        problem, split, alpha, index, kind, index % 4, cause, None if cause else "ab" * 32, index, ("t",)
-    )
+        problem, split, member.alpha, index, kind, index % 4, cause, None if cause else "ab" * 32, index,
+        ("t",), label=member.label,
+    )  # fmt: skip
 
 
 def fill(chunk: Chunk) -> list[Sample]:
-    return [answer(*cell) for cell in sorted(chunk.cells)]
+    return [answer(*cell) for cell in sorted(chunk.cells, key=lambda cell: cell[2:])]
 
 
 def all_chunks() -> list[Chunk]:
@@ -194,6 +195,17 @@ def test_a_format_error_needs_its_cause():
         Sample("p", "s", 0.0, 0, Outcome.CORRECT, format_error="no_code")
     sample = Sample("p", "s", 0.25, 3, Outcome.FORMAT_ERROR, 0, "no_code", None, 5, ("a", "b"))
     assert Sample.from_json(json.loads(json.dumps(sample.to_json()))) == sample
+
+
+def test_rows_from_before_there_were_controls_and_difficulties_are_read():
+    old = {
+        "problem_id": "p", "split": "s", "alpha": 0.5, "index": 0, "outcome": "correct",
+        "coverage_reached": 3,
+        "format_error": None, "program_sha256": None, "tokens": 5, "tags": ["a"],
+    }  # fmt: skip
+    sample = Sample.from_json(old)
+    assert sample.member == Member(0.5)
+    assert sample.to_json() == old | {"compile_error": False}
 
 
 def test_missing_file(tmp_path):

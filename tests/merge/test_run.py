@@ -50,8 +50,8 @@ def test_output_is_a_complete_checkpoint(checkpoint, tmp_path, monkeypatch, dtyp
         record = json.loads((path / "cef_merge.json").read_text())
         assert record["alpha"] == alpha
         assert record["effective_alpha"] == pytest.approx(alpha, abs=0.01)
-        assert sum(f.stat().st_size for f in path.glob("*.safetensors")) >= made.bytes_per_alpha
-    assert made.bytes_total == 5 * made.bytes_per_alpha
+        assert sum(f.stat().st_size for f in path.glob("*.safetensors")) >= made.bytes_per_output
+    assert made.bytes_total == 5 * made.bytes_per_output
     assert all(torch.equal(load_state_dict(paths[1])[k], v) for k, v in load_state_dict(low).items())
     assert all(torch.equal(load_state_dict(paths[3])[k], v) for k, v in load_state_dict(high).items())
 

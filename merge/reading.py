@@ -1,0 +1,90 @@
+"""Reads elements of tensors into memory that is used again, and shares the work among threads."""
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import torch
+
+from cef_env.errors import UserError
+from cef_env.merge.checkpoint import ITEM_BYTES, Checkpoint
+from cef_env.merge.kernel import DTYPES, Scratch
+
+MAX_THREADS = 8
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class Reader:
+    """Open files of checkpoints; threads may read at the same time."""
+
+    def __init__(self, sources: Iterable[Checkpoint]) -> None:
+        self._sources = tuple(sources)
+        self._handles: dict[tuple[int, str], int] = {}
+        self._local = threading.local()
+
+    def __enter__(self) -> "Reader":
+        for i, source in enumerate(self._sources):
+            for file in source.files:
+                self._handles[i, file] = os.open(source.path / file, os.O_RDONLY)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        while self._handles:
+            os.close(self._handles.popitem()[1])
+
+    @property
+    def scratch(self) -> Scratch:
+        """Working memory of this thread."""
+        if not hasattr(self._local, "scratch"):
+            self._local.scratch, self._local.buffers = Scratch(), {}
+        return self._local.scratch
+
+    def read(self, name: str, start: int, count: int) -> list[torch.Tensor]:
+        """Elements `start` to `start + count` of tensor `name` of every source, one axis.
+
+        They are overwritten when this thread reads again.
+        """
+        read = []
+        for i, source in enumerate(self._sources):
+            info = source.tensors[name]
+            size = ITEM_BYTES[info.dtype]
+            view = self._buffer(i, count * size)
+            filled = 0
+            while filled < len(view):
+                offset = info.offset + start * size + filled
+                got = os.preadv(self._handles[i, info.file], [view[filled:]], offset)
+                if not got:
+                    raise UserError(
+                        f"{source.path / info.file}: ends inside {name}; it changed while merging"
+                    )
+                filled += got
+            read.append(torch.frombuffer(view, dtype=DTYPES[info.dtype]))
+        return read
+
+    def _buffer(self, i: int, nbytes: int) -> memoryview:
+        _ = self.scratch  # makes what belongs to this thread
+        held = self._local.buffers.get(i)
+        if held is None or len(held) < nbytes:
+            held = self._local.buffers[i] = bytearray(nbytes)
+        return memoryview(held)[:nbytes]
+
+
+def spread(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+    """`work(task)` for every task, in order, on as many threads as there are processors.
+
+    One torch thread each: chunks this small lose several times their cost to starting more. The first
+    error ends the rest.
+    """
+    workers = min(MAX_THREADS, len(os.sched_getaffinity(0)))
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        yield from pool.map(work, tasks)
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(before)

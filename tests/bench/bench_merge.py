@@ -1,0 +1,191 @@
+"""Merging against copying, and against mergekit where it is installed: time and memory, in one run.
+
+    python tests/bench/bench_merge.py [--large] [--mergekit PYTHON]
+
+Makes two checkpoints of 1 GB (and with --large of 4 GB) in the shape of a 0.5B model in a temporary folder
+($TMPDIR), and compares on the same disk, each the median of three:
+
+- one and six alphas, in the process (after imports; plan, statistics and fsync included), with `cp` and
+  `sync` of as many bytes as are written;
+- the whole process, imports included, with mergekit's `linear` (PYTHON: an interpreter that has it).
+
+Peak memory is that of the whole process. Needs 8 GB of disk, 12 GB with --large.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+
+REPEATS = 3
+ONE, SIX = "1.6", "-0.5,-0.25,0.25,0.5,1.25,1.5"
+
+MERGE = """
+import os, re, sys, time
+from pathlib import Path
+import torch
+import cef_env.merge.statistics, cef_env.merge.kernel
+from cef_env.merge import plan, run
+low, high, out, alphas = sys.argv[1:]
+started = time.perf_counter()
+run(plan(low, high, map(float, alphas.split(","))), out)
+seconds = time.perf_counter() - started
+peak = re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())
+print(seconds, int(peak[1]) / 1024)
+"""
+
+
+def make(folder: Path, gigabytes: int) -> None:
+    """A checkpoint in bf16 with the tensors of Qwen2 0.5B, `gigabytes` times as many layers."""
+    import json
+
+    import torch
+    from safetensors.torch import save_file
+
+    torch.manual_seed(0)
+    hidden, middle, vocabulary, layers = 896, 4864, 151936, 24 + 36 * (gigabytes - 1) * 15 // 16
+    shapes = {"model.embed_tokens.weight": (vocabulary, hidden), "model.norm.weight": (hidden,)}
+    for i in range(layers):
+        at = f"model.layers.{i}."
+        shapes |= {
+            at + "self_attn.q_proj.weight": (hidden, hidden), at + "self_attn.q_proj.bias": (hidden,),
+            at + "self_attn.k_proj.weight": (128, hidden), at + "self_attn.k_proj.bias": (128,),
+            at + "self_attn.v_proj.weight": (128, hidden), at + "self_attn.v_proj.bias": (128,),
+            at + "self_attn.o_proj.weight": (hidden, hidden),
+            at + "mlp.gate_proj.weight": (middle, hidden), at + "mlp.up_proj.weight": (middle, hidden),
+            at + "mlp.down_proj.weight": (hidden, middle),
+            at + "input_layernorm.weight": (hidden,), at + "post_attention_layernorm.weight": (hidden,),
+        }  # fmt: skip
+    low = {name: (torch.randn(shape) * 0.02).bfloat16() for name, shape in shapes.items()}
+    config = {
+        "architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": hidden,
+        "intermediate_size": middle, "num_hidden_layers": layers, "num_attention_heads": 14,
+        "num_key_value_heads": 2, "vocab_size": vocabulary, "tie_word_embeddings": True,
+        "rms_norm_eps": 1e-6, "max_position_embeddings": 32768, "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    for name in ("low", "high"):
+        if name == "high":
+            for value in low.values():
+                value.add_(torch.randn(value.shape) * 1e-3)
+        (folder / name).mkdir()
+        save_file(low, folder / name / "model.safetensors", {"format": "pt"})
+        (folder / name / "config.json").write_text(json.dumps(config))
+
+
+def copies(folder: Path, count: int) -> float:
+    source = folder / "high" / "model.safetensors"
+    started = time.perf_counter()
+    for i in range(count):
+        (folder / "copy").mkdir(exist_ok=True)
+        target = folder / "copy" / f"{i}.safetensors"
+        subprocess.run(["cp", "--reflink=never", source, target], check=True)
+        subprocess.run(["sync", target], check=True)
+    seconds = time.perf_counter() - started
+    shutil.rmtree(folder / "copy")
+    return seconds
+
+
+def merged(folder: Path, alphas: str) -> tuple[float, float, float]:
+    """Seconds in the process, seconds of the process, peak MB."""
+    command = [
+        sys.executable,
+        "-W",
+        "ignore",
+        "-c",
+        MERGE,
+        folder / "low",
+        folder / "high",
+        folder / "out",
+        alphas,
+    ]
+    started = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    whole = time.perf_counter() - started
+    shutil.rmtree(folder / "out")
+    inside, peak = map(float, done.stdout.split())
+    return inside, whole, peak
+
+
+def mergekit(python: str, folder: Path, alphas: str) -> tuple[float, float]:
+    """Seconds of as many processes as alphas, peak MB."""
+    seconds, peak = 0.0, 0.0
+    script = Path(python).with_name("mergekit-yaml")
+    for alpha in map(float, alphas.split(",")):
+        models = [f"{{model: {folder / 'high'}, parameters: {{weight: {alpha}}}}}",
+                  f"{{model: {folder / 'low'}, parameters: {{weight: {1 - alpha}}}}}"]  # fmt: skip
+        recipe = folder / "recipe.yaml"
+        recipe.write_text(f"merge_method: linear\nmodels: [{', '.join(models)}]\ndtype: bfloat16\n")
+        environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+        started = time.perf_counter()
+        command = [python, script, recipe, folder / "mk", "--no-copy-tokenizer", "--quiet"]
+        process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+        while process.poll() is None:
+            found = re.search(r"VmHWM:\s*(\d+)", Path(f"/proc/{process.pid}/status").read_text())
+            peak = max(peak, int(found[1]) / 1024) if found else peak
+            time.sleep(0.05)
+        seconds += time.perf_counter() - started
+        if process.returncode:
+            assert process.stderr is not None
+            raise SystemExit(process.stderr.read().decode()[-2000:])
+        shutil.rmtree(folder / "mk")
+    return seconds, peak
+
+
+def median(measure: Callable[[], float]) -> float:
+    return statistics.median(measure() for _ in range(REPEATS))
+
+
+def compare(folder: Path, python: str | None) -> None:
+    size = (folder / "high" / "model.safetensors").stat().st_size / 1e9
+    copies(folder, 1)  # fills the page cache, for both
+    merged(folder, ONE)
+    for name, alphas in (("1 alpha", ONE), ("6 alphas", SIX)):
+        count = len(alphas.split(","))
+        if count > 1 and size > 2:
+            continue
+        # Turn and turn about, so that a busy minute on the machine meets both.
+        rounds = [(copies(folder, count), merged(folder, alphas)) for _ in range(REPEATS)]
+        copied = statistics.median(copy for copy, _ in rounds)
+        inside, whole, peak = (statistics.median(run[i] for _, run in rounds) for i in range(3))
+        ratio = statistics.median(run[0] / copy for copy, run in rounds)
+        print(
+            f"{size:.2f} GB, {name}: cp + sync {copied:.2f} s; merge {inside:.2f} s = {ratio:.2f}x; "
+            f"whole process {whole:.2f} s, peak {peak:.0f} MB",
+            flush=True,
+        )
+        if python and size < 2:
+            theirs, theirs_peak = mergekit(python, folder, alphas)
+            print(
+                f"{size:.2f} GB, {name}: mergekit linear {theirs:.1f} s, peak {theirs_peak:.0f} MB = "
+                f"{theirs / whole:.1f}x of ours",
+                flush=True,
+            )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--large", action="store_true")
+    parser.add_argument("--mergekit", metavar="PYTHON")
+    arguments = parser.parse_args()
+    for gigabytes in (1, 4) if arguments.large else (1,):
+        with tempfile.TemporaryDirectory() as name:
+            make(Path(name), gigabytes)
+            compare(Path(name), arguments.mergekit)
+
+
+if __name__ == "__main__":
+    main()
