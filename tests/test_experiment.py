@@ -186,3 +186,17 @@ def test_a_missing_sandbox_leaves_nothing_half_done(
     with pytest.raises(UserError, match="nowhere"):
         reproduce(load_config(str(config_file)), tmp_path / "run", Reporter())
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_from_before_a_key_existed_goes_on_with_its_default(tmp_path: Path, config_file: Path) -> None:
+    config = load_config(str(config_file))
+    claim_directory(config, tmp_path / "run")
+    path = tmp_path / "run" / "config.json"
+    kept = json.loads(path.read_text())
+    del kept["precision"], kept["rl"]["advantage"]
+    path.write_text(json.dumps(kept))
+    claim_directory(config, tmp_path / "run")
+    kept["rl"]["steps"] += 1
+    path.write_text(json.dumps(kept))
+    with pytest.raises(UserError, match=r"rl\.steps"):
+        claim_directory(config, tmp_path / "run")

@@ -29,8 +29,8 @@ from cef_env.training.hardware import Hardware, make_repeatable
 from cef_env.ui import Reporter
 
 TINY: dict[str, Any] = {
-    "model": {"hidden_size": 64, "intermediate_size": 128, "layers": 2, "heads": 2, "kv_heads": 2},
-    "sft": {"steps": 60, "batch_size": 32, "learning_rate": 5e-3, "warmup_steps": 10},
+    "model": {"hidden_size": 128, "intermediate_size": 256, "layers": 2, "heads": 4, "kv_heads": 4},
+    "sft": {"steps": 120, "batch_size": 48, "learning_rate": 5e-3, "warmup_steps": 10},
     "rl": {
         "steps": 2,
         "problems_per_step": 3,
