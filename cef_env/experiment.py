@@ -29,7 +29,7 @@ from cef_env.training.config import Config
 from cef_env.ui import Reporter
 
 NOTES = (
-    "The model has under a million parameters and the problems are generated: this run says whether the "
+    "The model is tiny and the problems are generated: this run says whether the "
     "paper's picture appears in miniature, not how large its effects are.",
     "One seed is one draw. Before drawing a conclusion, repeat with other seeds (`cef reproduce --seed`).",
 )

@@ -24,7 +24,8 @@ from cef_env.agents.transformers_agent import TransformersAgent, load_model
 from cef_env.judge import Judge
 from cef_env.problems import builtin
 from cef_env.training import load_config
-from cef_env.training.grpo import update
+from cef_env.training.hardware import Hardware
+from cef_env.training.learner import Learner
 from cef_env.training.sft import train_sft
 from cef_env.ui import Reporter
 
@@ -61,6 +62,10 @@ def main() -> None:
         for name, coverage in config.coverages.items():
             model, tokenizer = load_model(checkpoint)
             optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6)  # the policy stays the warm start
+            hardware = Hardware.choose(config.precision)
+            model.to(hardware.device)
+            pad, budget = tokenizer.pad_token_id, config.max_new_tokens
+            learner = Learner(model, None, optimizer, config.rl, pad, budget, hardware)
             agent = TimedAgent(model, tokenizer, max_new_tokens=config.max_new_tokens)
             agent.times = []
             count, group = config.rl.problems_per_step, config.rl.group_size
@@ -81,7 +86,7 @@ def main() -> None:
                     with timed(episodes):
                         trajectories = rollout(envs, agent, ids, seed=step)
                     with timed(updates):
-                        update(model, None, optimizer, trajectories, config.rl, tokenizer.pad_token_id)
+                        learner.update(trajectories, seed=step)
                     distinct.append(len({(t.problem_id, str(t.replies[0].text)) for t in trajectories}))
             steps = [a + b for a, b in zip(episodes, updates, strict=True)]
             figures = [f"{median(values):.2f}" for values in (agent.times, episodes, updates, steps)]
