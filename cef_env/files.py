@@ -49,7 +49,7 @@ def read_json(path: Path, remedy: str) -> Any:
     """The value in a JSON file; `UserError` with the remedy when it is damaged."""
     try:
         return json.loads(path.read_text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is not JSON; {remedy}") from error
 
 

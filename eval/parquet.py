@@ -15,7 +15,6 @@ from cef_env.eval.counts import Tally, occurs_twice
 from cef_env.eval.plan import Plan
 from cef_env.files import sync_folder
 
-PARQUET = "samples.parquet"
 _ROWS = 1 << 16
 _CELL = ["split", "alpha", "label", "problem_id"]
 _GROUP = [*_CELL, "outcome", "format_error", "compile_error", "tags", "difficulty"]

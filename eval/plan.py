@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from cef_env.errors import UserError
+from cef_env.eval.programs import PROGRAMS
 from cef_env.eval.records import Member
 from cef_env.eval.store import Chunk, plan_chunks
 from cef_env.files import read_json, write_json
 
 FILE = "plan.json"
 SAMPLES = "samples.jsonl"
+PARQUET = "samples.parquet"
+"""What `cef eval compact` makes of them."""
 
 
 @dataclass(frozen=True)
@@ -103,17 +106,28 @@ def _numbered(sets: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
 
 
 def claim(folder: Path, plan: Plan) -> None:
-    """Makes `folder` the place of this plan, or refuses when it is another's."""
+    """Makes `folder` the place of this plan, or refuses when it holds answers of another.
+
+    A plan without an answer yet gives way: what is left of a command that was refused must not refuse the
+    corrected one. The caller holds the folder's lock.
+    """
     path = folder / FILE
     if path.exists():
         key = first_difference(_read(path), plan.to_json())
-        if key:
+        if not key:
+            return
+        if _holds_answers(folder):
             raise UserError(f"{folder} holds another sweep (key {key} differs); choose another --out")
-        return
-    if (folder / SAMPLES).exists():
+    elif _holds_answers(folder):
         raise UserError(f"{folder} holds samples without {FILE}; choose another --out")
     folder.mkdir(parents=True, exist_ok=True)
     write_json(path, plan.to_json())
+
+
+def _holds_answers(folder: Path) -> bool:
+    """Also when answers were compacted, or when a kill came between the first programs and their samples."""
+    files = [folder / name for name in (SAMPLES, PARQUET, PROGRAMS)]
+    return any(file.is_file() and file.stat().st_size for file in files)
 
 
 def read_plan(folder: Path) -> Plan:

@@ -91,7 +91,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 return
             try:
                 yield len(line), json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise UserError(
                     f"{path}: line {number} is not JSON ({error}); restore it from a copy"
                 ) from None

@@ -13,8 +13,8 @@ from typing import Any
 
 from cef_env.errors import UserError
 from cef_env.eval.counts import Counts, Tally
-from cef_env.eval.parquet import PARQUET, parquet_blocks, tally_parquet, write_parquet
-from cef_env.eval.plan import SAMPLES, Plan, read_plan
+from cef_env.eval.parquet import parquet_blocks, tally_parquet, write_parquet
+from cef_env.eval.plan import PARQUET, SAMPLES, Plan, read_plan
 from cef_env.eval.records import Sample
 from cef_env.eval.store import Chunk, committed
 

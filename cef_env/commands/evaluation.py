@@ -107,6 +107,11 @@ def import_files(
     answers = read_answers(files, form, Member.parse(alpha))
     with Judge(cache=out / JUDGE_CACHE) as judge, Reporter(errors).bar("import", 1) as progress:
         import_answers(answers, problem_set, split, out, judge, progress)
+    answered = len({id_ for by_problem in answers.values() for id_ in by_problem})
+    if answered < len(problem_set.ids):
+        errors.print(
+            f"warning: {answered} of {len(problem_set.ids)} problems have answers, the others do not count"
+        )
     show_sweep(out)
 
 
