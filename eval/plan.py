@@ -95,7 +95,10 @@ class Plan:
         )
         shard = data["shard"]
         sizes = data["chunk_problems"], data["chunk_samples"]
-        return cls(work, *sizes, data["config"], None if shard is None else (shard[0], shard[1]))
+        config = data["config"]
+        if not isinstance(config, dict) or not isinstance(config.get("problems", {}), dict):
+            raise TypeError("config is no object, or its problems are none")
+        return cls(work, *sizes, config, None if shard is None else (shard[0], shard[1]))
 
 
 def _numbered(sets: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], int]:

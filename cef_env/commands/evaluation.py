@@ -209,7 +209,13 @@ def report(
         )
     if not (run / "sweep" / "manifest.json").is_file():
         raise UserError(f"the sweep of {str(run)!r} is not done; run cef reproduce --out {run} first")
-    show_run(run, write_run_report(run, Config.model_validate_json(path.read_text()), out))
+    try:
+        config = Config.model_validate_json(path.read_text())
+    except ValueError as error:
+        raise UserError(
+            f"{path}: no configuration of this version; use the version that made the run"
+        ) from error
+    show_run(run, write_run_report(run, config, out))
 
 
 def show_run(out: Path, page: Path) -> None:

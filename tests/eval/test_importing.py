@@ -109,7 +109,11 @@ def test_json_lines_with_alphas_and_labels(tmp_path):
         ("lcb", "{}", "not a JSON list"),
         ("lcb", '[{"code_list": []}]', "entry 0 has no field 'question_id'"),
         ("lcb", '[{"question_id": "double", "code_list": [1]}]', r"code_list\[0\] is not text"),
-        ("lcb", '[{"question_id": "a", "code_list": []}, {"question_id": "a", "code_list": []}]', "twice"),
+        (
+            "lcb",
+            '[{"question_id": "a", "code_list": [""]}, {"question_id": "a", "code_list": [""]}]',
+            "twice",
+        ),
         ("lcb", "[]", "hold no answer"),
         ("jsonl", '{"problem_id": "double", "program": "x"}\n{"probl', "line 2 .* half written"),
         ("jsonl", "3\n", "line 1 is not a JSON object"),

@@ -16,9 +16,10 @@ from cef_env.errors import UserError
 from cef_env.eval import Member, Plan, Sample, SampleStore, Work, read_tables
 from cef_env.eval.join import join
 from cef_env.eval.members import merged_recipes, plain_recipes
-from cef_env.eval.plan import SAMPLES, claim
+from cef_env.eval.plan import SAMPLES, claim, read_plan
 from cef_env.eval.programs import PROGRAMS, VERDICTS, read_judgements, read_programs
 from cef_env.eval.run import Request, load_splits, parse_shard, run_sweep
+from cef_env.eval.store import with_commit
 from cef_env.eval.tables import PARQUET, compact, iter_folder
 from cef_env.judge import Judge, Outcome
 
@@ -229,6 +230,28 @@ def test_a_value_out_of_bounds_is_refused_by_the_name_of_its_option(tmp_path, ch
     with pytest.raises(UserError, match=message):
         run_sweep(replace(request, **changes), tmp_path / "sweep", quiet)
     assert not (tmp_path / "sweep" / "plan.json").exists()
+
+
+@pytest.mark.parametrize("file", ["samples.jsonl", PROGRAMS, VERDICTS])
+@pytest.mark.parametrize("row", [b"{}\n", b"[]\n", b"[" * 100_000 + b"\n"])
+def test_a_row_of_another_form_is_refused_by_the_name_of_its_file(whole, tmp_path, file, row):
+    folder = Path(shutil.copytree(whole, tmp_path / "sweep"))
+    if file == SAMPLES:  # with a commit, so that only the form is wrong
+        chunk = read_plan(folder).chunks()[0]
+        row = with_commit(chunk, row)
+    (folder / file).write_bytes(row)
+    read = {PROGRAMS: read_programs, VERDICTS: read_judgements, SAMPLES: iter_folder}[file]
+    with pytest.raises(UserError, match=file if file != SAMPLES else "sweep"):
+        list(read(folder))
+    if file == SAMPLES:
+        with pytest.raises(UserError, match=file):
+            read_tables(folder)
+
+
+def test_a_plan_with_another_kind_of_config_is_refused(whole, tmp_path):
+    (tmp_path / "plan.json").write_text(json.dumps(read_plan(whole).to_json() | {"config": []}))
+    with pytest.raises(UserError, match="not a plan"):
+        read_plan(tmp_path)
 
 
 def test_close_alphas_have_names_of_their_own():
