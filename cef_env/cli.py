@@ -48,7 +48,9 @@ def main() -> Any:
     """Entry point of the `cef` command."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # one progress bar is enough: ours
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # names of files may be no text; a terminal may be ASCII
+        if (
+            isinstance(stream, io.TextIOWrapper) and stream.errors == "strict"
+        ):  # names of files may be no text; a terminal may be ASCII
             stream.reconfigure(errors="backslashreplace")
     try:
         return app()

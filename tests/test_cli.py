@@ -1,6 +1,7 @@
 """The `cef` command: mistakes are one line with status 2 and leave nothing behind."""
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -182,10 +183,11 @@ def test_other_alphas_are_refused(text: str) -> None:
 
 
 def test_a_file_name_that_is_no_text_is_printed_with_escapes(tmp_path):
+    env = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}  # as in most locales
     source = "builtin:easy?count=1"
     out = bytes(tmp_path) + b"/\xff.jsonl"
     command = [sys.executable, "-m", "cef_env.cli", "problems", "export", source, "--out", out]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=env)
     assert done.returncode == 0, done.stderr
     assert "\\udcff.jsonl" in (done.stdout + done.stderr).replace("\n", "")
 
