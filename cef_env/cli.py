@@ -4,6 +4,7 @@ Imports each subsystem only when it is used. Exit status: 0 when the work is don
 wrong, 3 when the instrument failed, 130 when interrupted (run the same command again to continue).
 """
 
+import io
 import os
 import sys
 from typing import Annotated, Any
@@ -46,6 +47,11 @@ app.add_typer(openrlhf_app, name="openrlhf")
 def main() -> Any:
     """Entry point of the `cef` command."""
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # one progress bar is enough: ours
+    for stream in (sys.stdout, sys.stderr):
+        if (
+            isinstance(stream, io.TextIOWrapper) and stream.errors == "strict"
+        ):  # names of files may be no text; a terminal may be ASCII
+            stream.reconfigure(errors="backslashreplace")
     try:
         return app()
     except (CefError, OSError, KeyboardInterrupt) as error:

@@ -33,10 +33,10 @@ def write_atomic(path: Path, data: bytes | str) -> None:
             stream.write(data.encode() if isinstance(data, str) else data)
             stream.flush()
             os.fsync(stream.fileno())
-    except OSError:  # a full disk: do not keep what fills it
+        os.replace(temporary, path)
+    except OSError:  # a full disk, or a folder of that name: do not keep what fills it
         temporary.unlink(missing_ok=True)
         raise
-    os.replace(temporary, path)
     sync_folder(path.parent)
 
 
@@ -49,7 +49,7 @@ def read_json(path: Path, remedy: str) -> Any:
     """The value in a JSON file; `UserError` with the remedy when it is damaged."""
     try:
         return json.loads(path.read_text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path} is not JSON; {remedy}") from error
 
 
@@ -78,6 +78,20 @@ def folder_atomic(path: Path, fill: Callable[[Path], object]) -> None:
         shutil.rmtree(path)
     os.replace(temporary, path)
     sync_folder(path.parent)
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Turns what reading a row of the wrong form raises into a `UserError` that names the file."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UserError(
+            f"{path}: a row cannot be read ({error!r}); restore it from a copy or use the version "
+            "that wrote it"
+        ) from error
 
 
 @contextmanager

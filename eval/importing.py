@@ -10,6 +10,7 @@ Judged chunk by chunk, so an import can be killed and continued. Command: `cef e
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from cef_env.eval.programs import Judgement, Program, ProgramStore
 from cef_env.eval.records import Member, Sample
 from cef_env.eval.sampling import Progress, hash_of
 from cef_env.eval.store import Chunk, SampleStore
+from cef_env.files import exclusive
 from cef_env.judge import FormatErrorCause, Judge, JudgeResult
 from cef_env.problems import Problem, ProblemSet
 
@@ -51,7 +53,7 @@ def read_answers(files: Sequence[str], form: str, member: Member) -> Answers:
 def _lcb(path: Path, member: Member) -> Iterator[tuple[Member, str, str | None]]:
     try:
         rows = json.loads(path.read_text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(
             f"{path}: not JSON ({error}); --format lcb takes LiveCodeBench's output file"
         ) from None
@@ -63,6 +65,11 @@ def _lcb(path: Path, member: Member) -> Iterator[tuple[Member, str, str | None]]
         if str(problem) in seen:
             raise UserError(f"{path}: entry {number}: question_id {problem!r} occurs twice; keep one")
         seen.add(str(problem))
+        if not programs:
+            raise UserError(
+                f"{path}: entry {number}: code_list is empty; write null for an answer without a program, or "
+                "remove the entry"
+            )
         for at, program in enumerate(programs):
             if not isinstance(program, str | None):
                 raise UserError(f"{path}: entry {number}: code_list[{at}] is not text")
@@ -76,7 +83,7 @@ def _jsonl(path: Path, member: Member) -> Iterator[tuple[Member, str, str | None
                 continue
             try:
                 row = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 cut = "" if line.endswith(b"\n") else "; it is the last one and half written, remove it"
                 raise UserError(f"{path}: line {number} is not JSON{cut}") from None
             fields = _fields(path, f"line {number}", row, problem_id=(str, int), program=(str, type(None)))
@@ -85,9 +92,11 @@ def _jsonl(path: Path, member: Member) -> Iterator[tuple[Member, str, str | None
 
 
 def _member(path: Path, number: int, row: Mapping[str, Any], default: Member) -> Member:
-    if row.get("label"):
-        return Member(None, str(row["label"]))
-    alpha = row.get("alpha")
+    alpha, label = row.get("alpha"), row.get("label")
+    if label:
+        if alpha is not None:
+            raise UserError(f"{path}: line {number}: has alpha and label; keep one of them")
+        return Member.parse(str(label))
     if alpha is None:
         return default
     if isinstance(alpha, bool) or not isinstance(alpha, int | float):
@@ -134,10 +143,14 @@ def import_answers(
 ) -> Plan:
     """Judge all answers and keep them in `out`; what is there already is skipped."""
     plan = plan_import(answers, problems, split)
-    claim(out, plan)
     chunks = plan.chunks()
     total = sum(chunk.size for chunk in chunks)
-    with SampleStore(out / SAMPLES) as store, ProgramStore(out) as kept:
+    out.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        stack.enter_context(exclusive(out / "lock", f"folder {str(out)!r}"))
+        claim(out, plan)
+        store = stack.enter_context(SampleStore(out / SAMPLES))
+        kept = stack.enter_context(ProgramStore(out))
         done = sum(chunk.size for chunk in store.done)
         for chunk in chunks:
             if chunk in store.done:

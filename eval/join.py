@@ -13,8 +13,8 @@ from pathlib import Path
 
 from cef_env.errors import UserError
 from cef_env.eval.plan import FILE, SAMPLES, Plan, read_plan, same_sweep
-from cef_env.eval.programs import ProgramStore, read_judgements, read_programs
-from cef_env.eval.store import committed, with_commit
+from cef_env.eval.programs import PROGRAMS, Program, ProgramStore, read_judgements, read_programs
+from cef_env.eval.store import Chunk, committed, with_commit
 from cef_env.eval.tables import require_complete
 from cef_env.files import sync_folder, write_json
 
@@ -32,10 +32,13 @@ def join(out: Path, shards: Sequence[Path], progress: Callable[[int, int, str], 
     total = sum(chunk.size for chunk in chunks)
     for i, folder in enumerate(folders):
         planned = chunks[i :: len(folders)]
-        held = {chunk for chunk, _, _ in committed(folder / SAMPLES)}
-        require_complete(folder, set(planned) - held, len(planned))
-        if held - set(planned):
-            raise UserError(f"{folder / SAMPLES}: holds samples of another shard; restore it from a copy")
+        held = [chunk for chunk, _, _ in committed(folder / SAMPLES)]
+        require_complete(folder, set(planned) - set(held), len(planned))
+        if held != planned:
+            raise UserError(
+                f"{folder / SAMPLES}: holds samples of another shard, twice or in another order; "
+                "restore it from a copy"
+            )
     out.mkdir(parents=True, exist_ok=True)
     temporary = out / f".{SAMPLES}.tmp"
     with temporary.open("wb") as stream:
@@ -43,8 +46,9 @@ def join(out: Path, shards: Sequence[Path], progress: Callable[[int, int, str], 
         stream.flush()
         os.fsync(stream.fileno())
     with ProgramStore(out) as programs:
+        _programs(folders, chunks, programs)
         for folder in folders:
-            programs.append({row.sha256: row for row in read_programs(folder)}, list(read_judgements(folder)))
+            programs.append({}, list(read_judgements(folder)))
     os.replace(temporary, out / SAMPLES)
     sync_folder(out)
     write_json(out / FILE, whole.to_json())
@@ -63,6 +67,29 @@ def _interleave(
         done += chunk.size
         turn += 1
         progress(done, total, "")
+
+
+def _programs(folders: list[Path], chunks: list[Chunk], programs: ProgramStore) -> None:
+    """Keeps programs in the order of the samples that name them, as one process does."""
+    files = [committed(folder / SAMPLES) for folder in folders]
+    texts = [read_programs(folder) for folder in folders]
+    waiting: list[dict[str, Program]] = [{} for _ in folders]
+    seen: list[set[str]] = [set() for _ in folders]
+    for turn in range(len(chunks)):
+        i = turn % len(folders)
+        _, rows, _ = next(files[i])
+        wanted = dict.fromkeys(row["program_sha256"] for row in rows() if row["program_sha256"] is not None)
+        new = [sha256 for sha256 in wanted if sha256 not in seen[i]]
+        seen[i].update(new)
+        for sha256 in new:
+            while sha256 not in waiting[i]:
+                row = next(texts[i], None)
+                if row is None:
+                    raise UserError(
+                        f"{folders[i] / PROGRAMS}: program {sha256} is missing; restore it from a copy"
+                    )
+                waiting[i][row.sha256] = row
+        programs.append({sha256: waiting[i].pop(sha256) for sha256 in new}, [])
 
 
 def _in_order(folders: list[Path], out: Path) -> list[Path]:

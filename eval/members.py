@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from cef_env.agents import Agent, make_agent
 from cef_env.errors import UserError
-from cef_env.eval.records import Member
+from cef_env.eval.records import Member, short
 from cef_env.merge import apply_alpha, load_state_dict
 from cef_env.problems import ProblemSet
 
@@ -58,7 +58,9 @@ def merged_recipes(agent: str, alphas: Sequence[float], controls: Sequence[str])
             outside = [a for a in alphas if not 0 <= a <= 1]
             if not outside:
                 raise UserError(f"--control {RANDOM}: no alpha lies outside [0, 1], so nothing is displaced")
-            recipes += [Recipe(Member(None, f"random {a:g}"), agent, merge=a, random=True) for a in outside]
+            recipes += [
+                Recipe(Member(None, f"random {short(a)}"), agent, merge=a, random=True) for a in outside
+            ]
         else:
             recipes += [
                 Recipe(Member(None, f"{TEMPERATURE} {t:g}"), agent, merge=1.0, temperature=t)

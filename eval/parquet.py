@@ -15,7 +15,6 @@ from cef_env.eval.counts import Tally, occurs_twice
 from cef_env.eval.plan import Plan
 from cef_env.files import sync_folder
 
-PARQUET = "samples.parquet"
 _ROWS = 1 << 16
 _CELL = ["split", "alpha", "label", "problem_id"]
 _GROUP = [*_CELL, "outcome", "format_error", "compile_error", "tags", "difficulty"]
@@ -35,12 +34,17 @@ def write_parquet(path: Path, blocks: Iterable[list[dict[str, Any]]]) -> None:
         ]
     )  # fmt: skip
     temporary = path.with_name(f".{path.name}.tmp")
-    with parquet.ParquetWriter(temporary, schema, compression="zstd") as writer:
-        for rows in _batches(blocks):
-            plain = [
-                row | {"label": row.get("label", ""), "tags": json.dumps(list(row["tags"]))} for row in rows
-            ]
-            writer.write_table(pyarrow.Table.from_pylist(plain, schema))
+    try:
+        with parquet.ParquetWriter(temporary, schema, compression="zstd") as writer:
+            for rows in _batches(blocks):
+                plain = [
+                    row | {"label": row.get("label", ""), "tags": json.dumps(list(row["tags"]))}
+                    for row in rows
+                ]
+                writer.write_table(pyarrow.Table.from_pylist(plain, schema))
+    except OSError:  # a full disk: do not keep what fills it
+        temporary.unlink(missing_ok=True)
+        raise
     with temporary.open("rb") as stream:
         os.fsync(stream.fileno())
     os.replace(temporary, path)

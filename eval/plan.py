@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from cef_env.errors import UserError
+from cef_env.eval.programs import PROGRAMS
 from cef_env.eval.records import Member
 from cef_env.eval.store import Chunk, plan_chunks
 from cef_env.files import read_json, write_json
 
 FILE = "plan.json"
 SAMPLES = "samples.jsonl"
+PARQUET = "samples.parquet"
+"""What `cef eval compact` makes of them."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,10 @@ class Plan:
         )
         shard = data["shard"]
         sizes = data["chunk_problems"], data["chunk_samples"]
-        return cls(work, *sizes, data["config"], None if shard is None else (shard[0], shard[1]))
+        config = data["config"]
+        if not isinstance(config, dict) or not isinstance(config.get("problems", {}), dict):
+            raise TypeError("config is no object, or its problems are none")
+        return cls(work, *sizes, config, None if shard is None else (shard[0], shard[1]))
 
 
 def _numbered(sets: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
@@ -103,17 +109,28 @@ def _numbered(sets: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
 
 
 def claim(folder: Path, plan: Plan) -> None:
-    """Makes `folder` the place of this plan, or refuses when it is another's."""
+    """Makes `folder` the place of this plan, or refuses when it holds answers of another.
+
+    A plan without an answer yet gives way: what is left of a command that was refused must not refuse the
+    corrected one. The caller holds the folder's lock.
+    """
     path = folder / FILE
     if path.exists():
         key = first_difference(_read(path), plan.to_json())
-        if key:
+        if not key:
+            return
+        if _holds_answers(folder):
             raise UserError(f"{folder} holds another sweep (key {key} differs); choose another --out")
-        return
-    if (folder / SAMPLES).exists():
+    elif _holds_answers(folder):
         raise UserError(f"{folder} holds samples without {FILE}; choose another --out")
     folder.mkdir(parents=True, exist_ok=True)
     write_json(path, plan.to_json())
+
+
+def _holds_answers(folder: Path) -> bool:
+    """Also when answers were compacted, or when a kill came between the first programs and their samples."""
+    files = [folder / name for name in (SAMPLES, PARQUET, PROGRAMS)]
+    return any(file.is_file() and file.stat().st_size for file in files)
 
 
 def read_plan(folder: Path) -> Plan:

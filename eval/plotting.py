@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from cef_env.eval.intervals import Interval
 from cef_env.eval.palette import INK, PAPER, themed
+from cef_env.files import write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,7 +74,7 @@ def new_figure(width: float, height: float, columns: int = 1, rows: int = 1) -> 
 
 def save(figure: "Figure", path: Path) -> None:
     """Write PNG or SVG by the suffix of `path`."""
-    path.write_bytes(_render(figure, path.suffix.removeprefix("."), path.stem))
+    write_atomic(path, _render(figure, path.suffix.removeprefix("."), path.stem))
 
 
 def inline_svg(figure: "Figure", name: str, title: str) -> str:

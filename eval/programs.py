@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any
 
 from cef_env.errors import UserError
+from cef_env.files import readable
 from cef_env.judge import JudgeResult, Outcome, TestResult, Verdict
 
 PROGRAMS = "programs.jsonl"
@@ -59,9 +60,10 @@ class JsonLines:
         self.path = path
         self._file = FileIO(path, "a+")
         end = 0
-        for size, row in read_lines(path):
-            held(row)
-            end += size
+        with readable(path):
+            for size, row in read_lines(path):
+                held(row)
+                end += size
         if end < path.stat().st_size:
             os.ftruncate(self._file.fileno(), end)
 
@@ -91,7 +93,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 return
             try:
                 yield len(line), json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise UserError(
                     f"{path}: line {number} is not JSON ({error}); restore it from a copy"
                 ) from None
@@ -135,19 +137,23 @@ def read_programs(folder: Path, wanted: Collection[str] | None = None) -> Iterat
     """Programs of a folder, all or those with the hashes `wanted`; none where none were kept."""
     if (folder / PROGRAMS).is_file():
         for _, row in read_lines(folder / PROGRAMS):
-            if wanted is None or row["sha256"] in wanted:
-                yield Program(**row)
+            with readable(folder / PROGRAMS):
+                program = Program(**row)
+            if wanted is None or program.sha256 in wanted:
+                yield program
 
 
 def read_judgements(folder: Path, file: str = VERDICTS) -> Iterator[Judgement]:
     """Judgements of a folder; none where none were kept."""
     if (folder / file).is_file():
         for _, row in read_lines(folder / file):
-            tests = tuple(
-                TestResult(length, Verdict(verdict), cpu_s, wall_s, memory_mb, detail)
-                for verdict, length, cpu_s, wall_s, memory_mb, detail in row["tests"]
-            )
-            yield Judgement(**{**row, "outcome": Outcome(row["outcome"]), "tests": tests})
+            with readable(folder / file):
+                tests = tuple(
+                    TestResult(length, Verdict(verdict), cpu_s, wall_s, memory_mb, detail)
+                    for verdict, length, cpu_s, wall_s, memory_mb, detail in row["tests"]
+                )
+                judgement = Judgement(**{**row, "outcome": Outcome(row["outcome"]), "tests": tests})
+            yield judgement
 
 
 def _program_row(row: Program) -> dict[str, Any]:

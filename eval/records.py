@@ -6,6 +6,9 @@ from typing import Any
 from cef_env.errors import UserError
 from cef_env.judge.types import Outcome
 
+MAX_ALPHA = 1e4
+"""Weights a thousand times as far as anyone goes are noise, and figures cannot be drawn of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -21,6 +24,10 @@ class Member:
             raise UserError(
                 f"member alpha={self.alpha} label={self.label!r}: give an alpha or a label, not both"
             )
+        if self.alpha is not None and not abs(self.alpha) <= MAX_ALPHA:
+            raise UserError(
+                f"alpha {self.alpha:g}: give a finite number from -{MAX_ALPHA:g} to {MAX_ALPHA:g}"
+            )
         if self.label and not self.label.isprintable():
             raise UserError(f"member label {self.label!r}: use printable characters")
 
@@ -31,19 +38,23 @@ class Member:
             alpha = float(text)
         except ValueError:
             return cls(None, text.strip())
-        if alpha != alpha or alpha in (float("inf"), float("-inf")):
-            raise UserError(f"alpha {text!r} is not finite; give a finite number")
         return cls(alpha + 0.0)
 
     @property
     def name(self) -> str:
-        """For people."""
-        return self.label if self.alpha is None else f"alpha {self.alpha:g}"
+        """For people; different members have different names."""
+        return self.label if self.alpha is None else f"alpha {short(self.alpha)}"
 
     @property
     def order(self) -> tuple[bool, float, str]:
         """Alphas first, ascending; then controls by label."""
         return self.alpha is None, self.alpha or 0.0, self.label
+
+
+def short(alpha: float) -> str:
+    """Six digits where they are all there is, otherwise every digit."""
+    text = f"{alpha:g}"
+    return text if float(text) == alpha else repr(alpha)
 
 
 @dataclass(frozen=True, slots=True)

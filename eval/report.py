@@ -133,7 +133,7 @@ def write_page(out: str | os.PathLike[str], splits: Mapping[str, SplitAnalysis],
         blocks=_blocks(archive),
         most=MOST,
     )
-    write_atomic(out / "report.html", page)
+    write_atomic(out / "report.html", page.encode("utf-8", "replace"))  # sources may hold lone surrogates
     return out / "report.html"
 
 

@@ -3,6 +3,7 @@
 run_sweep(Request(problems=("builtin:hard",), agent="hf:PATH", samples=50), Path("runs/x"), reporter)
 """
 
+import math
 import re
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -13,13 +14,15 @@ from typing import Any
 from cef_env.errors import UserError
 from cef_env.eval.join import shard_folder
 from cef_env.eval.members import Agents, Recipe, fingerprint, merged_recipes, plain_recipes, union
-from cef_env.eval.plan import Plan, Work, claim
+from cef_env.eval.plan import Plan, Work
 from cef_env.eval.sampling import Progress, make_env, sweep
 from cef_env.files import exclusive
 from cef_env.judge import Judge
 from cef_env.problems import ProblemSet, load
 
 JUDGE_CACHE = "judge.sqlite"
+MAX_SAMPLES = 1_000_000
+"""Answers to one problem by one member: more is a mistyped number."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,15 @@ def load_splits(sources: tuple[str, ...]) -> dict[str, ProblemSet]:
 
 def make_plan(request: Request, recipes: list[Recipe], splits: Mapping[str, ProblemSet]) -> Plan:
     """The plan of a request: members outer loop, then splits."""
-    if request.samples < 1:
-        raise UserError(f"--samples {request.samples}: at least 1")
+    if not 1 <= request.samples <= MAX_SAMPLES:
+        raise UserError(f"--samples {request.samples}: from 1 to {MAX_SAMPLES}")
+    for name, size in (("problems", request.chunk_problems), ("samples", request.chunk_samples)):
+        if size < 1:
+            raise UserError(f"--chunk-{name} {size}: at least 1")
+    if request.temperature is not None and not 0 < request.temperature < math.inf:
+        raise UserError(f"--temperature {request.temperature:g}: a finite number above 0")
+    if request.max_new_tokens is not None and request.max_new_tokens < 1:
+        raise UserError(f"--max-new-tokens {request.max_new_tokens}: at least 1")
     ends = request.endpoints
     config = {
         "env": request.env,
@@ -131,7 +141,7 @@ def run_sweep(request: Request, out: Path, progress: Progress) -> Path:
     with ExitStack() as stack:
         judge = stack.enter_context(Judge(cache=out / JUDGE_CACHE))  # shared by all members and shards
         make_env(request.env, next(iter(splits.values())), judge).close()  # before anything is written
-        claim(folder, plan)
+        folder.mkdir(parents=True, exist_ok=True)
         stack.enter_context(exclusive(folder / "lock", f"folder {str(folder)!r}"))
         agents = Agents(recipes, union(splits), request.agent_options, request.endpoints, request.seed)
         sweep(plan, folder, agents, splits, judge, request.seed, progress, request.env)

@@ -173,8 +173,12 @@ def make_env(env_id: str, problems: ProblemSet, judge: Judge) -> gym.Env[str, st
     """One environment of a sweep; `UserError` when the id is unknown or no setting of this project."""
     try:
         env = gym.make(env_id, disable_env_checker=True, coverage=None, problems=problems, judge=judge)
-    except gym.error.UnregisteredEnv as error:
+    except (gym.error.Error, ImportError) as error:
         raise UserError(f"environment {env_id!r} is unknown; use cef/Reasoning-v0") from error
+    except TypeError as error:  # another project's, which takes no judge
+        raise UserError(
+            f"environment {env_id!r} takes no coverage, problems and judge; use cef/Reasoning-v0"
+        ) from error
     _coding(env)
     return env
 

@@ -229,7 +229,7 @@ class Rows:
     def __call__(self) -> list[dict[str, Any]]:
         try:
             rows: list[dict[str, Any]] = json.loads(b"[" + b",".join(self._lines) + b"]")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise _damaged(self._path, self._at, str(error)) from None
         return rows
 
@@ -254,7 +254,7 @@ def committed(path: Path) -> Iterator[tuple[Chunk, Rows, int]]:
             try:
                 commit = json.loads(line)
                 chunk, checksum = Chunk.from_json(commit["commit"]), commit["crc32"]
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 raise _damaged(path, good, str(error)) from None
             if zlib.crc32(b"".join(pending)) != checksum:
                 raise UserError(

@@ -1,11 +1,13 @@
-"""Outcome rates over alpha as a table for the terminal."""
+"""Outcome rates over alpha, and the claims, as tables for the terminal. The page has what they leave out."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from cef_env.eval.analysis import SplitAnalysis
+from cef_env.eval.claim_lines import VERDICT_WORDS, claim_groups
 from cef_env.eval.counts import OUTCOMES
 from cef_env.eval.intervals import Interval
+from cef_env.eval.records import short
 from cef_env.eval.shape import HIGH, LOW
 
 if TYPE_CHECKING:
@@ -22,13 +24,13 @@ def outcome_table(split: SplitAnalysis) -> "Table":
         f"{counts.n.min()}" if counts.n.min() == counts.n.max() else f"{counts.n.min()} to {counts.n.max()}"
     )
     title = f"{counts.split}: {len(counts.problem_ids)} problems, {answers} answers each"
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
-    table.add_column("alpha", justify="right")
+    table = Table(title=escape(title), title_justify="left", title_style="bold", header_style="bold")
+    table.add_column("alpha" if not split.controls else "member", justify="right", overflow="fold")
     for outcome in OUTCOMES:
         table.add_column(outcome.value.replace("_", " "), justify="right")
     names = {LOW: "low", HIGH: "high"}
     for point in split.frontier.points:
-        name = f"{point.alpha:g}"
+        name = short(point.alpha)
         if point.trained:
             name = f"{names[point.alpha]} {name}"
         cells = [cell(point.rates[o]) for o in OUTCOMES]
@@ -36,28 +38,34 @@ def outcome_table(split: SplitAnalysis) -> "Table":
     for control in split.controls:
         table.add_row(escape(control.member.label), *(cell(control.rates[o]) for o in OUTCOMES))
     if counts.left_out:
-        table.caption = "not finished, left out: " + ", ".join(m.name for m in counts.left_out)
+        left_out = ", ".join(m.name for m in counts.left_out)
+        table.caption = escape(f"not finished, left out: {left_out}")
     return table
 
 
 def claims_table(splits: Mapping[str, SplitAnalysis]) -> "Table":
-    """One row per claim and split."""
+    """One line per claim and split: verdict and the number that says most, or why there is none."""
+    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title="claims of the paper, in this run", title_justify="left", title_style="bold")
-    for name in ("claim", "split", "", "measured"):
-        table.add_column(name)
-    for split in splits.values():
-        for claim in split.claims:
-            measured = [f"{name}: {value}" for name, value in claim.measured.items()]
-            lines = [*measured, *([claim.reason] if claim.reason else [])]
-            table.add_row(claim.id, claim.split, answer(claim.held), "\n".join(lines), end_section=True)
+    table = Table(
+        title="claims of the paper, in this run", title_justify="left", title_style="bold",
+        caption="all numbers and reasons: see the report", caption_justify="left", box=None,
+        padding=(0, 2, 0, 0),
+    )  # fmt: skip
+    rows = [
+        (line.claim.id, line.claim.split, VERDICT_WORDS[line.claim.held],
+         "-" if line.leading is None else str(line.leading), line.name or line.claim.reason)
+        for group in claim_groups(splits)
+        for line in group.lines
+    ]  # fmt: skip
+    for name in ("claim", "split", "verdict", "measured"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("")  # the one that gives way where the terminal is narrow: cut, not wrapped
+    for *cells, what in rows:
+        table.add_row(*map(escape, cells), Text(what, no_wrap=True, overflow="ellipsis"))
     return table
-
-
-def answer(held: bool | None) -> str:
-    """The three-way answer in words."""
-    return {True: "held", False: "did not hold", None: "cannot tell"}[held]
 
 
 def cell(rate: Interval) -> str:

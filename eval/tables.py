@@ -13,10 +13,11 @@ from typing import Any
 
 from cef_env.errors import UserError
 from cef_env.eval.counts import Counts, Tally
-from cef_env.eval.parquet import PARQUET, parquet_blocks, tally_parquet, write_parquet
-from cef_env.eval.plan import SAMPLES, Plan, read_plan
+from cef_env.eval.parquet import parquet_blocks, tally_parquet, write_parquet
+from cef_env.eval.plan import PARQUET, SAMPLES, Plan, read_plan
 from cef_env.eval.records import Sample
 from cef_env.eval.store import Chunk, committed
+from cef_env.files import readable
 
 
 def read_tables(folder: str | os.PathLike[str], partial: bool = False) -> dict[str, Counts]:
@@ -31,9 +32,10 @@ def read_tables(folder: str | os.PathLike[str], partial: bool = False) -> dict[s
     if (folder / PARQUET).is_file():
         tally_parquet(folder / PARQUET, plan, tally)
     else:
-        for rows in _blocks(folder, plan, partial):
-            for row in rows:
-                tally.add(row)
+        with readable(folder / SAMPLES):
+            for rows in _blocks(folder, plan, partial):
+                for row in rows:
+                    tally.add(row)
     return tally.tables()
 
 
@@ -43,7 +45,9 @@ def iter_folder(folder: Path) -> Iterator[Sample]:
     compacted = (folder / PARQUET).is_file()
     blocks = parquet_blocks(folder / PARQUET, plan) if compacted else _blocks(folder, plan, partial=False)
     for rows in blocks:
-        yield from map(Sample.from_json, rows)
+        with readable(folder):
+            samples = list(map(Sample.from_json, rows))
+        yield from samples
 
 
 def _blocks(folder: Path, plan: Plan, partial: bool) -> Iterator[list[dict[str, Any]]]:

@@ -76,7 +76,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """A JSON object; a `UserError` that names the file when it is not one."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"{path}: cannot be read as JSON ({error}); save the checkpoint again") from None
     if not isinstance(data, dict):
         raise UserError(f"{path}: holds a {type(data).__name__}, not an object; save the checkpoint again")
@@ -174,7 +174,7 @@ def _read_header(path: Path, file: str) -> Iterator[TensorInfo]:
             header = json.loads(stream.read(length))
             header.pop("__metadata__", None)
             rows = [(n, h["dtype"], tuple(h["shape"]), *h["data_offsets"]) for n, h in header.items()]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(f"{full}: the safetensors header is damaged ({error}); fetch it again") from None
     end = 8 + length + max((row[4] for row in rows), default=0)
     if end != size:

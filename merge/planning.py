@@ -191,6 +191,9 @@ def plan_path(
     if len(ks) < 2 or not all(map(math.isfinite, ks)):
         raise UserError(f"coverages {ks}: a path needs two or more checkpoints at finite coverages")
     outputs = [Output(f"coverage_{k:g}", path_weights(ks, k), k) for k in positions(coverages, "coverage")]
+    for output in outputs:
+        if not all(map(math.isfinite, output.weights)):
+            raise UserError(f"coverages {ks}: two are too close to reach {output.name}; move them apart")
     paths = [path for _, path in sorted(checkpoints.items())]
     labels = [f"k={k:g}" for k in ks]
     return _plan(paths, labels, outputs, "coverage", out, tokenizer_from, **options)

@@ -1,6 +1,7 @@
 """The `cef` command: mistakes are one line with status 2 and leave nothing behind."""
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -11,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cef_env.cli import main
-from cef_env.commands.merging import parse_alphas
+from cef_env.commands.merging import _bytes, parse_alphas
 from cef_env.errors import UserError
+from cef_env.files import write_atomic
 
 ROOT = Path(__file__).parents[1]
 
@@ -178,3 +180,24 @@ def test_a_range_ends_at_its_stop_when_the_step_divides_it(start: int, count: in
 def test_other_alphas_are_refused(text: str) -> None:
     with pytest.raises(UserError, match="alpha"):
         parse_alphas(text)
+
+
+def test_a_file_name_that_is_no_text_is_printed_with_escapes(tmp_path):
+    env = {**os.environ, "PYTHONIOENCODING": "utf-8:strict"}  # as in most locales
+    source = "builtin:easy?count=1"
+    out = bytes(tmp_path) + b"/\xff.jsonl"
+    command = [sys.executable, "-m", "cef_env.cli", "problems", "export", source, "--out", out]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=env)
+    assert done.returncode == 0, done.stderr
+    assert "\\udcff.jsonl" in (done.stdout + done.stderr).replace("\n", "")
+
+
+def test_a_file_that_cannot_be_replaced_leaves_no_temporary_one(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_atomic(tmp_path / "folder", "text")
+    assert [p.name for p in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_size_of_files_beyond_any_disk_means_one_file():
+    assert _bytes(1e300) == _bytes(1e9)

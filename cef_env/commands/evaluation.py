@@ -107,6 +107,11 @@ def import_files(
     answers = read_answers(files, form, Member.parse(alpha))
     with Judge(cache=out / JUDGE_CACHE) as judge, Reporter(errors).bar("import", 1) as progress:
         import_answers(answers, problem_set, split, out, judge, progress)
+    answered = len({id_ for by_problem in answers.values() for id_ in by_problem})
+    if answered < len(problem_set.ids):
+        errors.print(
+            f"warning: {answered} of {len(problem_set.ids)} problems have answers, the others do not count"
+        )
     show_sweep(out)
 
 
@@ -204,7 +209,13 @@ def report(
         )
     if not (run / "sweep" / "manifest.json").is_file():
         raise UserError(f"the sweep of {str(run)!r} is not done; run cef reproduce --out {run} first")
-    show_run(run, write_run_report(run, Config.model_validate_json(path.read_text()), out))
+    try:
+        config = Config.model_validate_json(path.read_text())
+    except ValueError as error:
+        raise UserError(
+            f"{path}: no configuration of this version; use the version that made the run"
+        ) from error
+    show_run(run, write_run_report(run, config, out))
 
 
 def show_run(out: Path, page: Path) -> None:

@@ -156,7 +156,7 @@ def _say_report(made: "Plan", report: "Report") -> None:
 def _bytes(gigabytes: float) -> int:
     if not (math.isfinite(gigabytes) and gigabytes > 0):
         raise UserError(f"--max-shard {gigabytes:g}: give a number of GB above 0")
-    return max(1, int(gigabytes * 1e9))
+    return max(1, int(min(gigabytes, 1e9) * 1e9))  # more than any disk means: one file
 
 
 def _numbers(text: str, option: str) -> list[float]:

@@ -39,6 +39,29 @@ def quiet(done, total, note):
     """Progress that nobody sees."""
 
 
+@pytest.mark.parametrize(
+    ("form", "text", "message"),
+    [
+        ("lcb", "[" * 100_000, "not JSON"),
+        ("jsonl", "[" * 100_000 + "\n", "line 1 is not JSON"),
+        ("lcb", '[{"question_id": "double", "code_list": []}]', "entry 0: code_list is empty"),
+        ("jsonl", '{"problem_id": "double", "program": "x", "alpha": 1, "label": "q"}', "alpha and label"),
+        ("jsonl", '{"problem_id": "double", "program": "x", "alpha": 1e308}', "from -10000 to 10000"),
+    ],
+)
+def test_a_file_that_would_lose_or_break_something_is_refused(tmp_path, form, text, message):
+    file = tmp_path / "answers"
+    file.write_text(text)
+    with pytest.raises(UserError, match=message):
+        read_answers([str(file)], form, Member(0.0))
+
+
+def test_a_label_that_is_a_number_is_an_alpha(tmp_path):
+    file = tmp_path / "answers"
+    file.write_text('{"problem_id": "double", "program": "x", "label": "0.5"}\n')
+    assert list(read_answers([str(file)], "jsonl", Member(0.0))) == [Member(0.5)]
+
+
 def test_livecodebench_output_becomes_a_sweep(tmp_path, problems, judge):
     file = tmp_path / "output.json"
     rows = [
@@ -86,7 +109,11 @@ def test_json_lines_with_alphas_and_labels(tmp_path):
         ("lcb", "{}", "not a JSON list"),
         ("lcb", '[{"code_list": []}]', "entry 0 has no field 'question_id'"),
         ("lcb", '[{"question_id": "double", "code_list": [1]}]', r"code_list\[0\] is not text"),
-        ("lcb", '[{"question_id": "a", "code_list": []}, {"question_id": "a", "code_list": []}]', "twice"),
+        (
+            "lcb",
+            '[{"question_id": "a", "code_list": [""]}, {"question_id": "a", "code_list": [""]}]',
+            "twice",
+        ),
         ("lcb", "[]", "hold no answer"),
         ("jsonl", '{"problem_id": "double", "program": "x"}\n{"probl', "line 2 .* half written"),
         ("jsonl", "3\n", "line 1 is not a JSON object"),

@@ -327,6 +327,17 @@ def test_tables(samples):
     assert "cannot tell" in text
 
 
+def test_each_claim_is_one_line_for_each_split_at_the_width_of_a_terminal(samples):
+    splits = analyse(samples)
+    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(claims_table(splits))
+    _title, _header, *lines, _caption = console.export_text().rstrip().splitlines()
+    assert len(lines) == sum(len(split.claims) for split in splits.values())
+    claim = next(c for c in splits["hard"].claims if c.id == "ensemble")
+    (line,) = [line for line in lines if line.split()[:2] == ["ensemble", "hard"]]
+    assert str(claim.measured["ensemble - single"]) in line
+
+
 def test_budget_grid():
     assert budget_grid(1) == (1,)
     assert budget_grid(24) == (1, 2, 5, 10, 24)

@@ -16,9 +16,10 @@ from cef_env.errors import UserError
 from cef_env.eval import Member, Plan, Sample, SampleStore, Work, read_tables
 from cef_env.eval.join import join
 from cef_env.eval.members import merged_recipes, plain_recipes
-from cef_env.eval.plan import SAMPLES, claim
+from cef_env.eval.plan import SAMPLES, claim, read_plan
 from cef_env.eval.programs import PROGRAMS, VERDICTS, read_judgements, read_programs
 from cef_env.eval.run import Request, load_splits, parse_shard, run_sweep
+from cef_env.eval.store import with_commit
 from cef_env.eval.tables import PARQUET, compact, iter_folder
 from cef_env.judge import Judge, Outcome
 
@@ -116,8 +117,7 @@ def test_shards_join_to_what_one_process_draws(whole, tmp_path):
     join(out, [], quiet)
     assert (out / SAMPLES).read_bytes() == (whole / SAMPLES).read_bytes()
     assert (out / "plan.json").read_bytes() == (whole / "plan.json").read_bytes()
-    texts = [sorted((folder / PROGRAMS).read_bytes().splitlines()) for folder in (out, whole)]
-    assert texts[0] == texts[1]
+    assert (out / PROGRAMS).read_bytes() == (whole / PROGRAMS).read_bytes()
     with pytest.raises(UserError, match="holds a sweep already"):
         join(out, folders, quiet)
 
@@ -192,6 +192,74 @@ def test_samples_that_were_not_planned_are_refused(tmp_path):
         read_tables(tmp_path)
 
 
+def test_a_plan_without_answers_gives_way_and_one_with_answers_does_not(tmp_path):
+    first, second = (Plan((Work(Member(a), "s", ("a",), 1),)) for a in (0.0, 1.0))
+    claim(tmp_path, first)
+    claim(tmp_path, second)
+    with SampleStore(tmp_path / SAMPLES) as store:
+        store.append(second.chunks()[0], [Sample("a", "s", 1.0, 0, Outcome.CORRECT)])
+    with pytest.raises(UserError, match=r"holds another sweep \(key work differs\)"):
+        claim(tmp_path, first)
+
+
+def test_a_refused_command_can_be_corrected_in_the_same_folder(tmp_path):
+    refused = Request(problems=("builtin:easy?count=1",), samples=1, agent="scripted:nobody")
+    with pytest.raises(UserError, match="scripted:nobody is unknown"):
+        run_sweep(refused, tmp_path / "sweep", quiet)
+    run_sweep(replace(refused, agent="scripted:efficient"), tmp_path / "sweep", quiet)
+    assert read_tables(tmp_path / "sweep")["builtin:easy?count=1"].correct.sum() == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"samples": 10**20}, "--samples 100000000000000000000: from 1 to"),
+        ({"temperature": float("nan")}, "--temperature nan"),
+        ({"temperature": float("inf")}, "--temperature inf"),
+        ({"max_new_tokens": 0}, "--max-new-tokens 0"),
+        ({"chunk_problems": 0}, "--chunk-problems 0"),
+        ({"chunk_samples": 0}, "--chunk-samples 0"),
+        ({"alphas": (1e30,)}, r"alpha 1e\+30"),
+        ({"env": "CartPole-v1"}, "'CartPole-v1' takes no coverage"),
+        ({"env": ""}, "environment '' is unknown"),
+        ({"env": "nowhere_at_all:X-v0"}, "environment 'nowhere_at_all:X-v0' is unknown"),
+    ],
+)
+def test_a_value_out_of_bounds_is_refused_by_the_name_of_its_option(tmp_path, changes, message):
+    request = Request(problems=("builtin:easy?count=1",), samples=1, agent="scripted:efficient")
+    with pytest.raises(UserError, match=message):
+        run_sweep(replace(request, **changes), tmp_path / "sweep", quiet)
+    assert not (tmp_path / "sweep" / "plan.json").exists()
+
+
+@pytest.mark.parametrize("file", ["samples.jsonl", PROGRAMS, VERDICTS])
+@pytest.mark.parametrize("row", [b"{}\n", b"[]\n", b"[" * 100_000 + b"\n"])
+def test_a_row_of_another_form_is_refused_by_the_name_of_its_file(whole, tmp_path, file, row):
+    folder = Path(shutil.copytree(whole, tmp_path / "sweep"))
+    if file == SAMPLES:  # with a commit, so that only the form is wrong
+        chunk = read_plan(folder).chunks()[0]
+        row = with_commit(chunk, row)
+    (folder / file).write_bytes(row)
+    read = {PROGRAMS: read_programs, VERDICTS: read_judgements, SAMPLES: iter_folder}[file]
+    with pytest.raises(UserError, match=file if file != SAMPLES else "sweep"):
+        list(read(folder))
+    if file == SAMPLES:
+        with pytest.raises(UserError, match=file):
+            read_tables(folder)
+
+
+def test_a_plan_with_another_kind_of_config_is_refused(whole, tmp_path):
+    (tmp_path / "plan.json").write_text(json.dumps(read_plan(whole).to_json() | {"config": []}))
+    with pytest.raises(UserError, match="not a plan"):
+        read_plan(tmp_path)
+
+
+def test_close_alphas_have_names_of_their_own():
+    assert [Member(a).name for a in (0.5, 0.12345678, 0.12345679)] == [
+        "alpha 0.5", "alpha 0.12345678", "alpha 0.12345679",
+    ]  # fmt: skip
+
+
 def test_members_of_a_sweep():
     merged = merged_recipes("hf:x", (-0.5, 0.0, 1.0, 1.5), ("random-direction", "temperature=1.2,1.5"))
     assert [r.member.name for r in merged] == [
@@ -211,7 +279,7 @@ def test_members_of_a_sweep():
         ({"members": ()}, "nobody answers"),
         ({"members": ("x",)}, "write LABEL=AGENT"),
         ({"members": ("0=a:b", "0.0=c:d")}, "member alpha 0 is given twice"),
-        ({"members": ("inf=a:b",)}, "is not finite"),
+        ({"members": ("inf=a:b",)}, "give a finite number"),
         ({"controls": ("heat",)}, "use random-direction or temperature"),
         ({"controls": ("temperature=-1",)}, "use random-direction or temperature"),
         ({"controls": ("random-direction",)}, "give --low and --high"),
@@ -219,7 +287,7 @@ def test_members_of_a_sweep():
         ({"low": Path("x"), "high": Path("y")}, "leave it out with --low and --high"),
         ({"low": Path("x"), "high": Path("y"), "members": ()}, "need --alphas"),
         ({"alphas": (0.0, 1.0)}, "several alphas need --low and --high"),
-        ({"samples": 0}, "at least 1"),
+        ({"samples": 0}, "from 1 to"),
         ({"env": "cef/Nothing-v0"}, "is unknown"),
         ({"problems": ("builtin", "builtin")}, "is given twice"),
     ],

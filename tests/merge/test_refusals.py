@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from cef_env.errors import UserError
-from cef_env.merge import apply_alpha, load_state_dict, plan, run
+from cef_env.merge import apply_alpha, load_state_dict, plan, plan_path, run
 from tests.merge.checkpoints import make_model
 
 
@@ -301,3 +301,16 @@ def test_in_memory_overflow(two):
     high["model.norm.weight"] = torch.full_like(high["model.norm.weight"], torch.finfo(torch.bfloat16).max)
     with pytest.raises(UserError, match=r"model.norm.weight at alpha 3 holds NaN or infinity"):
         apply_alpha(make_model(2), low, high, 3)
+
+
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors"])
+def test_json_that_is_nested_too_deeply(two, file):
+    text = b"[" * 100_000
+    header = struct.pack("<Q", len(text)) if file == "model.safetensors" else b""
+    (two[0] / file).write_bytes(header + text)
+    refuse(f"{file}: .*(cannot be read as JSON|header is damaged)", *two)
+
+
+def test_coverages_too_close_to_extrapolate_from(two):
+    with pytest.raises(UserError, match="two are too close to reach coverage_1"):
+        plan_path({0.0: two[0], 1e-320: two[1]}, [1.0])
