@@ -6,8 +6,8 @@
       settings: /shared/launch/agent.json      # written by `cef openrlhf command CONFIG --out /shared/launch`
 
 Data: `rows` of what `cef openrlhf export` writes. An episode whose instrument failed has reward 0, the flag
-`cef_error` in verl's reward_extra_info, and a mask without a token, so that none of it is trained on; the mean
-of its group still counts the 0. Tested with verl 0.9.1.
+`cef_error` in verl's reward_extra_info, and a mask without a token: none of it is trained on, but the mean of
+its group still counts the 0. Tested with verl 0.9.1.
 """
 
 import asyncio
