@@ -159,3 +159,13 @@ def test_a_prompt_of_another_configuration_is_refused(setup: Setup) -> None:
     setup.row["raw_prompt"] = [{"role": "user", "content": "Print the double."}]
     with pytest.raises(UserError, match="export the prompts again"):
         setup.play([RIGHT])
+
+
+def test_the_rows_pass_through_the_dataset_of_verl(setup: Setup, tokenizer: Any, tmp_path: Path) -> None:
+    row = {name: value for name, value in setup.row.items() if name != "raw_prompt"}
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    config = OmegaConf.create({"max_prompt_length": 4096, "cache_dir": str(tmp_path / "cache")})
+    (read,) = RLHFDataset([str(tmp_path / "rows.jsonl")], tokenizer, config)
+    assert {name: read[name] for name in ("raw_prompt", "label", "agent_name")} == {
+        name: setup.row[name] for name in ("raw_prompt", "label", "agent_name")
+    }

@@ -8,7 +8,7 @@ session may reset. A session that ends, however it ends, closes its environment.
 """
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import partial, update_wrapper
 from typing import Any, ClassVar
 
 import gymnasium as gym
@@ -134,6 +134,7 @@ def app(
         version=str(spec.version),
     )
     session = partial(CodingEnvironment, partial(make_env, env_id, problems, k, options), ids, metadata)
+    update_wrapper(session, CodingEnvironment)  # OpenEnv names it in errors
     return create_app(
         session,
         MessageAction,

@@ -25,14 +25,10 @@ from cef_env.envs.text import CutText
 from cef_env.errors import UserError
 from cef_env.training.openrlhf.chat import between
 from cef_env.training.openrlhf.environments import Environments
-from cef_env.training.openrlhf.episode import Episode, Faults
-from cef_env.training.openrlhf.prompts import without_image_tags
+from cef_env.training.openrlhf.episode import LEAST_TURN, THREADS, Episode, Faults
+from cef_env.training.openrlhf.prompts import require_shown
 from cef_env.training.openrlhf.settings import AgentSettings
 
-THREADS = 256
-"""Environments that step at once; they mostly wait for judge, tool or terminal."""
-LEAST_TURN = 32
-"""Tokens that must be left for another message, or the episode ends."""
 T = TypeVar("T")
 
 
@@ -77,11 +73,8 @@ class CodingAgentLoop(AgentLoopBase):
         episode = Episode(self.environments, row["label"])
         try:
             observation = await self._in_thread(episode.start)
-            if not episode.done and without_image_tags(observation).strip() not in messages[-1]["content"]:
-                raise UserError(
-                    f"the prompt of problem {episode.label.problem_id!r} is not what its environment shows "
-                    "now; export the prompts again with this configuration"
-                )
+            if not episode.done:
+                require_shown(observation, messages[-1]["content"], episode.label.problem_id)
             output = await self._play(episode, list(prompt), sampling_params)
         finally:
             await asyncio.shield(self._in_thread(episode.end))
