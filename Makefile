@@ -10,7 +10,7 @@ TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo smoke test test-docker test-openrlhf test-vllm lint bench clean
+.PHONY: help setup demo smoke test test-docker test-openrlhf test-doors test-vllm lint bench clean
 
 help:
 	@echo "make demo   set up and run the paper in miniature (two CPU cores, about 15 minutes)"
@@ -19,6 +19,7 @@ help:
 	@echo "make test-docker  the tests of the tier docker, with an engine of their own where none runs (root, Debian)"
 	@echo "make test-vllm    the tests with the real vLLM, in an environment of its own (4 GB)"
 	@echo "make test-openrlhf  the tests with OpenRLHF, Ray and the real vLLM, in another (4 GB)"
+	@echo "make test-doors   the tests with the real OpenEnv, TRL and verl, in another (3 GB)"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  the benchmarks"
 
@@ -78,6 +79,22 @@ VENV_OPENRLHF ?= .venv-openrlhf
 test-openrlhf: $(filter .venv-openrlhf/installed,$(VENV_OPENRLHF)/installed)
 	PYTHONPATH=. $(VENV_OPENRLHF)/bin/python -m pytest -rs -s tests/openrlhf
 
+# The packages of the other trainers: an environment of its own, used as vLLM's is: make test-doors VENV_DOORS=path
+VENV_DOORS ?= .venv-doors
+
+# verl asks for older versions and for what builds against CUDA; its agent loop works without both.
+.venv-doors/installed: pyproject.toml
+	$(PYTHON) -m venv .venv-doors
+	.venv-doors/bin/pip install --quiet --disable-pip-version-check $(TORCH)
+	.venv-doors/bin/pip install --quiet --disable-pip-version-check openenv==0.10.0 trl==1.16.0 transformers==5.15.0 \
+	  ray==2.55.0 tensordict==0.10.0 hydra-core==1.3.8 codetiming==1.4.0 torchdata==0.11.0 peft pillow \
+	  pytest hypothesis --editable ".[train,terminal]"
+	.venv-doors/bin/pip install --quiet --disable-pip-version-check --no-deps verl==0.9.1
+	touch $@
+
+test-doors: $(filter .venv-doors/installed,$(VENV_DOORS)/installed)
+	PYTHONPATH=. HF_HUB_OFFLINE=1 $(VENV_DOORS)/bin/python -m pytest -rs tests/doors
+
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -87,4 +104,4 @@ bench: setup
 	for bench in tests/bench/bench_*.py; do $(BIN)/python $$bench || exit 1; done
 
 clean:
-	rm -rf $(VENV) .venv-vllm .venv-openrlhf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-vllm .venv-openrlhf .venv-doors build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

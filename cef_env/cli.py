@@ -15,6 +15,7 @@ from cef_env.commands import agents, evaluation, judging, merging, playing, show
 from cef_env.commands.console import errors, plain
 from cef_env.commands.openrlhf import openrlhf_app
 from cef_env.commands.problems import problems_app
+from cef_env.commands.serving import serve_app
 from cef_env.errors import CefError, InstrumentError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
@@ -42,6 +43,7 @@ app.add_typer(evaluation.eval_app, name="eval")
 app.add_typer(problems_app, name="problems")
 app.add_typer(training.train_app, name="train")
 app.add_typer(openrlhf_app, name="openrlhf")
+app.add_typer(serve_app, name="serve")
 
 
 def main() -> Any:

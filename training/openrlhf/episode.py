@@ -26,6 +26,10 @@ LOGS = (
     "cef_tool_calls",
 )
 """The logs of every episode: 0 or 1, but for the last three."""
+THREADS = 256
+"""Episodes that step at once; they mostly wait for judge, tool or terminal."""
+LEAST_TURN = 32
+"""Tokens that must be left for another message, or the episode ends."""
 MOST_FAULTS = 64
 """Faults in a row after which training stops: it would be training on nothing."""
 

@@ -19,17 +19,12 @@ import torch
 from openrlhf.utils.agent import AgentExecutorBase, AgentInstanceBase, MultiTurnAgentExecutor
 
 from cef_env.envs.text import CutText
-from cef_env.errors import UserError
 from cef_env.training.openrlhf.chat import between
 from cef_env.training.openrlhf.environments import Environments
-from cef_env.training.openrlhf.episode import Episode, Faults
-from cef_env.training.openrlhf.prompts import without_image_tags
+from cef_env.training.openrlhf.episode import LEAST_TURN, THREADS, Episode, Faults
+from cef_env.training.openrlhf.prompts import require_shown
 from cef_env.training.openrlhf.settings import AgentSettings
 
-THREADS = 256
-"""Environments that step at once; they mostly wait for judge, tool or terminal."""
-LEAST_TURN = 32
-"""Tokens that must be left for another message, or the episode ends."""
 T = TypeVar("T")
 
 
@@ -110,11 +105,8 @@ def _agent(executor: CodingAgentExecutor, episode: Episode, engine: _Engine, tok
         async def reset(self, states: dict[str, Any], **_: Any) -> dict[str, Any]:
             prompt = states["observation"]
             observation = "" if episode.done else await executor.in_thread(episode.start)
-            if not episode.done and without_image_tags(observation).strip() not in prompt:
-                raise UserError(
-                    f"the prompt of problem {episode.label.problem_id!r} is not what its environment shows "
-                    "now; export the prompts again with this configuration"
-                )
+            if not episode.done:
+                require_shown(observation, prompt, episode.label.problem_id)
             return {"observation": prompt}
 
         async def step(self, states: dict[str, Any], **_: Any) -> dict[str, Any]:

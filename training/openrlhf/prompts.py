@@ -158,6 +158,15 @@ def _supervised(config: LaunchConfig, problems: ProblemSet) -> list[dict[str, An
     return rows
 
 
+def require_shown(observation: str, prompt: str, problem_id: str) -> None:
+    """`UserError` when a prompt is not the first observation of its environment."""
+    if without_image_tags(observation).strip() not in prompt:
+        raise UserError(
+            f"the prompt of problem {problem_id!r} is not what its environment shows now; export the prompts "
+            "again with this configuration"
+        )
+
+
 def without_image_tags(text: str) -> str:
     """Text that OpenRLHF does not split at `<image>`, as if a picture stood there; statements hold it."""
     return text.replace("<image>", "[image]")
