@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cef_env.merge.reading import Reader
     from cef_env.merge.statistics import Report
 
-CHUNK = 1 << 18
+CHUNK = 1 << 19
 """Elements per step, a multiple of the block of random numbers; working memory is a few dozen times this
 many bytes for each thread, whatever the checkpoint."""
 
