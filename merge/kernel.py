@@ -95,15 +95,15 @@ class Chunk:
         # within 0.18; two more octaves cover that.
         stored = _LAYOUT[self.dtype][3]
         octaves = digits - stored - 6 - math.ceil(math.log2(scale))
-        if len(used) == 2:
-            octaves -= 3  # for `_reference`
+        if narrow:
+            octaves -= 3  # for the reference
         if octaves <= 0:
             merged = _exact(chosen, factors).to(self.dtype).to(chosen[0].device)
             return merged, all_finite(merged)
         merged = self._narrow_sum(used, factors[1], out) if narrow else _wide(chosen, factors).to(self.dtype)
         bits = self._result_bits(merged)
         finite = _below_infinity(bits, self.dtype)
-        reference = self._reference(used, factors)
+        reference = self._anchor(used, factors[1]) if narrow else self._largest(used)
         at = _above(_subtract(reference, bits).view(-1), octaves << stored)
         if at is not None:
             values = _exact([source.reshape(-1)[at] for source in chosen], factors)
@@ -120,20 +120,22 @@ class Chunk:
             self._bits[index] = magnitude_bits(self.sources[index].to(self.dtype), buffer)
         return self._bits[index]
 
-    def _reference(self, used: list[int], factors: Sequence[float]) -> torch.Tensor:
-        """Magnitude bits that tell how far a result has cancelled: those of the largest source.
-
-        Of two, those of the one with the smaller weight will do. With d = high - low the result r is
-        low + alpha d, so |d| <= (|low| + |r|) / |alpha|, and |high| <= |low| + |d|: no source is larger than
-        1 + 2/|alpha| times the larger of |low| and |r|. The same holds for high with 1 - alpha. One of the
-        two weights is at least 1/2, so the factor is at most 5, less than three octaves.
-        """
-        if len(used) == 2:
-            return self._source_bits(used[0] if abs(factors[1]) >= 0.5 else used[1])
+    def _largest(self, used: list[int]) -> torch.Tensor:
+        """Magnitude bits of the largest of the sources in use, element by element."""
         largest = self._buffer("largest", _LAYOUT[self.dtype][0]).copy_(self._source_bits(used[0]))
         for index in used[1:]:
             torch.maximum(largest, self._source_bits(index), out=largest)
         return largest
+
+    def _anchor(self, used: list[int], alpha: float) -> torch.Tensor:
+        """Magnitude bits of one of two sources, which tell nearly as well how far a result has cancelled.
+
+        With d = high - low the result r is low + alpha d, so |d| <= (|low| + |r|) / |alpha|, and
+        |high| <= |low| + |d|: no source is larger than 1 + 2/|alpha| times the larger of |low| and |r|. The
+        same holds for high with 1 - alpha. Either |alpha| or |1 - alpha| is at least 1/2, so the factor is
+        at most 5, less than three octaves.
+        """
+        return self._source_bits(used[0] if abs(alpha) >= 0.5 else used[1])
 
     def _narrow_sum(self, used: list[int], alpha: float, out: torch.Tensor | None) -> torch.Tensor:
         """low + alpha * (high - low) in float32, rounded once; alpha in two parts, see `_digits_narrow`."""
