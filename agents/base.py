@@ -4,11 +4,13 @@ An agent is any object with `act(messages) -> str`. Does not run episodes: see `
 """
 
 import hashlib
+import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypedDict, runtime_checkable
 
-from cef_env.errors import InstrumentError
+from cef_env.errors import InstrumentError, UserError
 from cef_env.judge import Outcome
 
 
@@ -64,6 +66,31 @@ class Reply:
         content = Said(self.text)
         content.reply = self
         return {"role": "assistant", "content": content}
+
+
+def checked(reply: object) -> Reply:
+    """What an agent returned for one conversation, with plain numbers in place of those of numpy and others.
+
+    Raises `UserError` when it is no `Reply` that can be kept: its text is a str, ids are whole numbers, and
+    log-probs are finite.
+    """
+    if not isinstance(reply, Reply) or not isinstance(reply.text, str):
+        what = type(reply.text if isinstance(reply, Reply) else reply).__name__
+        raise UserError(
+            f"the agent returned {what}: act returns a str, act_batch a Reply for each conversation"
+        )
+    try:
+        prompt_ids, token_ids = (
+            tuple(map(operator.index, ids)) for ids in (reply.prompt_ids, reply.token_ids)
+        )
+        logprobs = tuple(map(float, reply.logprobs))
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"the agent returned a Reply whose ids or logprobs are no numbers: {error}"
+        ) from error
+    if not all(map(math.isfinite, logprobs)):
+        raise UserError("the agent returned a Reply with a log-prob that is not finite")
+    return Reply(reply.text, prompt_ids, token_ids, logprobs)
 
 
 def plain(messages: Sequence[Message]) -> list[Message]:

@@ -85,6 +85,8 @@ class Endpoint:
             self.url = httpx.URL(url)
         except httpx.InvalidURL as error:
             raise UserError(f"{url!r} is no address: {error}") from error
+        if self.url.port is not None and self.url.port > 65535:
+            raise UserError(f"{url!r} is no address: there is no port {self.url.port}")
         self.httpx = httpx
         self.headers = dict(headers)
         self.concurrency = concurrency
@@ -155,7 +157,7 @@ class Session:
             raise RefusedError(f"{self._endpoint.url} refuses with status {status}: {_message(response)}")
         try:
             return response.json()
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise _AgainError(f"an answer that is not JSON ({error})") from error
 
 
@@ -177,7 +179,7 @@ def _message(response: Any) -> str:
     """What the server says, in one line."""
     try:
         said = response.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         said = response.text
     for name in ("error", "message", "detail"):
         if isinstance(said, dict) and said.get(name):

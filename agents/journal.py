@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from cef_env.agents.trajectories import Row
+from cef_env.agents.trajectories import Row, read_row
 from cef_env.errors import UserError
 from cef_env.files import sync_folder
 
@@ -52,7 +52,7 @@ class Journal:
             if not line.endswith(b"\n"):
                 break  # the process was killed while it wrote
             try:
-                row = json.loads(line)
+                row = read_row(line)
             except ValueError as error:
                 raise UserError(f"{path} is damaged at byte {offset}; delete it to start again") from error
             pending.append((row, offset, len(line)))
@@ -90,14 +90,18 @@ class Journal:
     def export(self, path: Path, order: Iterable[Key]) -> None:
         """A file with the trajectories that there are, in this order; whole or absent."""
         temporary = path.with_name(f".{path.name}.tmp")
-        with open(temporary, "wb") as out:
-            for key in order:
-                if key in self.done:
-                    offset, size = self.done[key]
-                    self._file.seek(offset)
-                    out.write(self._file.read(size))
-            out.flush()
-            os.fsync(out.fileno())
+        try:
+            with open(temporary, "wb") as out:
+                for key in order:
+                    if key in self.done:
+                        offset, size = self.done[key]
+                        self._file.seek(offset)
+                        out.write(self._file.read(size))
+                out.flush()
+                os.fsync(out.fileno())
+        except OSError:  # a full disk: do not keep what fills it
+            temporary.unlink(missing_ok=True)
+            raise
         os.replace(temporary, path)
         sync_folder(path.parent)
 

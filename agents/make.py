@@ -78,7 +78,7 @@ def _own(spec: str, module: str, name: str, options: dict[str, Any]) -> Agent:
         found = getattr(importlib.import_module(module), name)
     except (ModuleNotFoundError, AttributeError, TypeError, ValueError) as error:
         raise UserError(f"agent {spec!r}: {error}; use {FORMS}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(f"agent {spec!r}: {module} cannot be imported: {describe(error)}") from error
     if inspect.isfunction(found) and list(inspect.signature(found).parameters)[1:2] == ["terminal"]:
         _require_arguments(spec, lambda: None, **options)
@@ -93,7 +93,7 @@ def _own(spec: str, module: str, name: str, options: dict[str, Any]) -> Agent:
         agent = found(**options)
     except CefError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(f"agent {spec!r} cannot be made: {describe(error)}") from error
     if not isinstance(agent, Agent) or inspect.isclass(agent):
         raise UserError(f"agent {spec!r}: what it returned has no act(messages) -> str")

@@ -14,7 +14,7 @@ from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, FiniteFloat, ValidationError
 
 from cef_env.agents.base import Message, Reply, derived_seed, plain
 from cef_env.agents.chat import require_sampling, stop_strings
@@ -30,7 +30,7 @@ again."""
 
 class _Token(BaseModel):
     token: str
-    logprob: float
+    logprob: FiniteFloat
 
 
 class _Logprobs(BaseModel):
@@ -141,7 +141,7 @@ class OpenAIAgent:
     def _body(self, messages: list[Message], stop: Sequence[str], seed: int) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self.model,
-            "messages": plain(messages),
+            "messages": [_sendable(message) for message in plain(messages)],
             "temperature": self.temperature,
             "max_tokens": self.max_new_tokens,
             "seed": seed,
@@ -153,6 +153,14 @@ class OpenAIAgent:
         return {
             name: value for name, value in body.items() if value is not None and name not in self._refused
         }
+
+
+def _sendable(message: Message) -> Message:
+    """The message with a replacement character for each half of a surrogate pair, which UTF-8 cannot hold."""
+    return {
+        "role": message["role"],
+        "content": message["content"].encode("utf-16", "surrogatepass").decode("utf-16", "replace"),
+    }
 
 
 def _outgrown(error: RefusedError, messages: Sequence[Message]) -> bool:

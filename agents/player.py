@@ -13,10 +13,11 @@ from typing import Any
 
 import gymnasium as gym
 
-from cef_env.agents.base import Agent, BatchAgent, Message, Reply, Trajectory
+from cef_env.agents.base import Agent, BatchAgent, Message, Reply, Trajectory, checked
 from cef_env.agents.episode import Episode, EpisodeTimeoutError, Fault, Job, Limits
+from cef_env.agents.terminal_agent import describe
 from cef_env.envs.crew import Call, Crew
-from cef_env.errors import InstrumentError
+from cef_env.errors import CefError, InstrumentError, UserError
 
 Env = gym.Env[str, str]
 Envs = Sequence[Env] | Callable[[], Env]
@@ -92,7 +93,7 @@ class Player:
                 elif isinstance(reply := call.future.result(), Reply):
                     self._submit(episode, partial(self._step, episode, reply))
                 else:
-                    self._submit(episode, partial(self._act, list(episode.messages)), in_env=False)
+                    self._submit(episode, partial(self._act, episode), in_env=False)
 
     def _lockstep(
         self, wave: Sequence[Episode], agent: BatchAgent, on_end: OnEnd, on_fault: OnFault
@@ -124,17 +125,20 @@ class Player:
         while going:
             started = time.monotonic()
             try:
-                replies = agent.act_batch([episode.messages for episode in going], seed + turn)
+                replies = _asked(agent.act_batch, going, [_copied(episode) for episode in going], seed + turn)
             except InstrumentError as error:
                 for episode in going:
                     fail(episode, error)
                 break
-            except Exception as error:
-                error.add_note(f"raised by act_batch, asked for {_named(going)}")
-                raise
+            if not isinstance(replies, Sequence) or len(replies) != len(going):
+                count = len(replies) if isinstance(replies, Sequence) else type(replies).__name__
+                raise UserError(
+                    f"act_batch returned {count} for {len(going)} conversations: it returns a list with a "
+                    "Reply for each"
+                )
             steps = []
             took_s = time.monotonic() - started
-            for episode, reply in zip(going, replies, strict=True):
+            for episode, reply in zip(going, map(checked, replies)):
                 episode.spent_s += took_s
                 over = self._over_time(episode)
                 if over is not None:
@@ -174,8 +178,8 @@ class Player:
         observation, episode.info = episode.env.reset(seed=self.seed + job.index, options=options)
         episode.hear(observation)
 
-    def _act(self, messages: list[Message]) -> Reply:
-        return Reply(self.agent.act(messages))
+    def _act(self, episode: Episode) -> Reply:
+        return checked(Reply(_asked(self.agent.act, [episode], _copied(episode))))
 
     def _step(self, episode: Episode, reply: Reply) -> None:
         assert episode.env is not None
@@ -224,6 +228,22 @@ class Player:
         if self._factory is not None and episode.env is not None:
             self._free.append(episode.env)
         on_end(episode.job.index, episode.trajectory())
+
+
+def _copied(episode: Episode) -> list[Message]:
+    """The conversation, for an agent to do with as it likes."""
+    return [message.copy() for message in episode.messages]
+
+
+def _asked(ask: Callable[..., Any], episodes: Sequence[Episode], *arguments: Any) -> Any:
+    """What an agent's function returns. Whatever it raises that is no error of ours is its mistake; so is an
+    exit, which would end the process as if the work were done."""
+    try:
+        return ask(*arguments)
+    except (CefError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise UserError(f"the agent failed in {_named(episodes)}: {describe(error)}") from error
 
 
 def _named(episodes: Sequence[Episode]) -> str:

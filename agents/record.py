@@ -50,6 +50,8 @@ class Settings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise UserError(f"{name}={value}: use 1 or more")
+        if self.seed < 0:
+            raise UserError(f"seed={self.seed}: use 0 or more")
         if self.agent.startswith("scripted:") and self.agent_options:
             raise UserError(f"agent {self.agent!r} is not sampled: leave out {', '.join(self.agent_options)}")
 
@@ -99,7 +101,13 @@ def record(settings: Settings, limits: Limits, out: Path, progress: Progress = l
                 with Player(make, agent, settings.seed, limits) as player:
                     _play(player, journal, plan, progress)
                 _finish(out, journal, plan)
-        return summarise(out, dropped)
+        summary = summarise(out, dropped)
+        if (held := sum(summary.outcomes.values()) + summary.faults) != len(plan):
+            raise UserError(
+                f"{out / 'trajectories.jsonl'} is damaged: it holds {held} of {len(plan)} episodes; "
+                "delete it to play them again"
+            )
+        return summary
 
 
 def _config(settings: Settings, problems: ProblemSet, agent: Agent, limits: Limits) -> dict[str, Any]:
@@ -118,6 +126,8 @@ def _same_settings(out: Path, config: dict[str, Any]) -> None:
         write_json(path, config)
         return
     before = read_json(path, "delete the folder to start again")
+    if not isinstance(before, dict):
+        raise UserError(f"{path} does not say what was played; delete the folder to start again")
     for name, value in config.items():
         if before.get(name) != value:
             raise UserError(

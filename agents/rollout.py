@@ -44,7 +44,8 @@ def rollout(
     fault takes its episode out of the batch, which the other replies of the batch may depend on.)
 
     Raises the `InstrumentError` of one such episode if `faults` is None: there is no reward to be made
-    of it. Whatever else an agent or an environment raises is raised, with a note that names the episode.
+    of it. Raises `UserError` from whatever else an agent raises, and for an answer that is no str; whatever
+    else an environment raises is raised, with a note that names the episode.
     """
     if not callable(envs) and len(envs) != len(problem_ids):
         raise UserError(

@@ -17,6 +17,17 @@ from cef_env.judge import Outcome
 
 Row = dict[str, Any]
 _KNOWN = {"problem_id", "messages", "reward", "outcome", "info", "replies"}
+_EPISODE: dict[str, tuple[Any, str]] = {"problem_id": (str, "text"), "sample": (int, "a whole number")}
+TRAJECTORY = _EPISODE | {
+    "outcome": (str, "text"),
+    "reward": (int | float, "a number"),
+    "messages": (list, "a list"),
+    "info": (dict, "a JSON object"),
+    "replies": (list, "a list"),
+}
+FAULT = _EPISODE | {"reason": (str, "text"), "attempts": (int, "a whole number")}
+WAVE: dict[str, tuple[Any, str]] = {"wave": (int, "a whole number")}
+"""What each kind of line has: names, types, and the types in words."""
 
 
 def row_of(trajectory: Trajectory, sample: int = 0) -> Row:
@@ -70,6 +81,37 @@ def trajectory_of(row: Row) -> Trajectory:
     )
 
 
+def read_row(line: bytes) -> Row:
+    """The row of a line: a trajectory, a fault (it has a `reason`) or the end of a wave (`wave`).
+
+    Raises `ValueError`, which says in a few words what is wrong.
+    """
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("not JSON") from error
+    if not isinstance(row, dict):
+        raise ValueError("no trajectory: no JSON object")
+    kind = FAULT if "reason" in row else WAVE if "wave" in row else TRAJECTORY
+    for name, (types, meaning) in kind.items():
+        if name not in row:
+            raise ValueError(f"no trajectory: {name} is missing")
+        if not isinstance(row[name], types) or isinstance(row[name], bool):
+            raise ValueError(f"no trajectory: {name} is not {meaning}")
+    if kind is TRAJECTORY:
+        if row["outcome"] not in list(Outcome):
+            raise ValueError("no trajectory: outcome is none that there is")
+        for message in row["messages"]:
+            said = [message.get("role"), message.get("content")] if isinstance(message, dict) else [None]
+            if not all(isinstance(text, str) for text in said):
+                raise ValueError("no trajectory: messages are not all role and content")
+        if not all(
+            isinstance(reply, dict) and isinstance(reply.get("cut"), bool) for reply in row["replies"]
+        ):
+            raise ValueError("no trajectory: replies do not all say whether they were cut")
+    return row
+
+
 def read_rows(path: Path, faults: bool = False) -> Iterator[Row]:
     """The rows of a file, one after the other; `UserError` names a line that is none.
 
@@ -79,16 +121,12 @@ def read_rows(path: Path, faults: bool = False) -> Iterator[Row]:
     with open(path, "rb") as stream:
         for number, line in enumerate(stream, 1):
             try:
-                row = json.loads(line)
+                row = read_row(line)
             except ValueError as error:
                 if not line.endswith(b"\n"):
                     return
                 raise UserError(
-                    f"{path}, line {number}: not JSON; give the trajectories of a rollout"
+                    f"{path}, line {number}: {error}; give the trajectories of a rollout"
                 ) from error
-            if isinstance(row, dict) and (
-                isinstance(row.get("messages"), list) or (faults and "reason" in row)
-            ):
+            if "messages" in row or (faults and "reason" in row):
                 yield row
-            elif not isinstance(row, dict) or not row.keys() & {"reason", "wave"}:
-                raise UserError(f"{path}, line {number}: no messages; give the trajectories of a rollout")

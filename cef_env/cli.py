@@ -54,7 +54,9 @@ def main() -> Any:
         if isinstance(error, OSError):  # disk full, no permission, a file where a folder should be
             place = "" if error.filename is None else f" ({error.filename})"
             errors.print(
-                f"cef: {error.strerror or error}{place}; run the same command again when this is mended",
+                plain(
+                    f"cef: {error.strerror or error}{place}; run the same command again when this is mended"
+                ),
                 markup=False,
                 highlight=False,
                 soft_wrap=True,

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import sys
 import time
 from typing import Annotated, Any
@@ -106,7 +107,7 @@ def _keep(row: dict[str, Any], outcome: Outcome) -> str:
     from cef_env.agents.trajectories import row_of
     from cef_env.files import cache_folder, write_atomic
 
-    path = cache_folder("play") / f"{time.strftime('%Y%m%d-%H%M%S')}.jsonl"
+    path = cache_folder("play") / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.jsonl"
     trajectory = Trajectory(**row | {"messages": tuple(row["messages"]), "outcome": outcome})
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)

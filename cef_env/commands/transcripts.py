@@ -6,6 +6,9 @@ models and programs wrote are escaped. Does not read files: see `showing.py`.
 
 import json
 import re
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator
 
 from rich.console import Console
 from rich.syntax import Syntax
@@ -24,12 +27,41 @@ OUTCOMES = {
 """Their colours."""
 LANGUAGES = {"bash": "bash", "python": "python"}
 """Of the arguments of tools."""
-_FENCE = r"^(?P<fence>```+)(?P<language>\w*)[^\n]*\n(?P<code>.*?)^(?P=fence)[ \t]*$"
-_PARTS = re.compile(
-    rf"<tool_call>(?P<call>.*?)</tool_call>|<tool_response>(?P<response>.*?)</tool_response>|{_FENCE}",
-    re.DOTALL | re.MULTILINE,
-)
-_ONLY_CODE = re.compile(_FENCE, re.DOTALL | re.MULTILINE)
+MOST_COLOURED = 50_000
+"""Characters of code that are shown in colours: these take a while."""
+_OPENING = re.compile(r"<tool_call>|<tool_response>|^(`{3,}+)(\w*+)[^\n]*+\n", re.MULTILINE)
+_CLOSING_FENCE = re.compile(r"^(`{3,}+)[ \t]*+$", re.MULTILINE)
+
+Part = tuple[str, str, str, str]
+"""Kind ("text", "call", "response" or "code"), content, and of code: fence and language."""
+
+
+def parts(content: str, question: bool = False) -> Iterator[Part]:
+    """What a message is made of, in order. What is opened and never closed is text; so are the tags of a
+    question, which only explain. Takes time linear in the message."""
+    fences: dict[str, list[int]] = defaultdict(list)
+    for closing in _CLOSING_FENCE.finditer(content):
+        fences[closing[1]].append(closing.start())
+    unclosed: set[str] = set()
+    position = start = 0
+    while opening := _OPENING.search(content, start):
+        fence, begin = opening[1] or "", opening.end()
+        start = opening.end(1) if fence else begin  # a tag may stand in the line of a fence
+        tag = opening[0].replace("<", "</")
+        if fence:
+            ends = fences[fence]
+            index = bisect_left(ends, begin)
+            end = ends[index] if index < len(ends) else -1
+        else:
+            end = -1 if question or tag in unclosed else content.find(tag, begin)
+            unclosed.update({tag} if end < 0 else ())
+        if end < 0:
+            continue
+        yield "text", content[position : opening.start()], "", ""
+        kind = "code" if fence else opening[0].strip("<>").removeprefix("tool_")
+        yield kind, content[begin:end], fence, opening[2] or ""
+        position = start = _CLOSING_FENCE.match(content, end).end() if fence else end + len(tag)  # type: ignore[union-attr]
+    yield "text", content[position:], "", ""
 
 
 def show_text(console: Console, text: str, style: str = "") -> None:
@@ -38,9 +70,10 @@ def show_text(console: Console, text: str, style: str = "") -> None:
 
 
 def show_code(console: Console, code: str, language: str) -> None:
-    highlighted = Syntax(plain(code), language or "text", theme="ansi_dark").highlight(
-        plain(code).strip("\n")
-    )
+    if not language or len(code) > MOST_COLOURED:
+        show_text(console, code)
+        return
+    highlighted = Syntax(plain(code), language, theme="ansi_dark").highlight(plain(code).strip("\n"))
     highlighted.rstrip()
     console.print(highlighted, soft_wrap=True)
 
@@ -53,22 +86,17 @@ def show_output(console: Console, output: str) -> None:
 
 def show_content(console: Console, content: str, question: bool = False) -> None:
     """A message. In a question `<tool_call>` is an example, no call."""
-    position = 0
-    for part in (_ONLY_CODE if question else _PARTS).finditer(content):
-        if content[position : part.start()].strip():
-            show_text(console, content[position : part.start()])
-        position = part.end()
-        found = part.groupdict()
-        if found.get("call") is not None:
-            _show_call(console, found["call"])
-        elif found.get("response") is not None:
-            show_output(console, found["response"])
-        else:
-            console.print(Text(f"{found['fence']}{found['language']}", style="dim"))
-            show_code(console, found["code"], found["language"])
-            console.print(Text(found["fence"], style="dim"))
-    if content[position:].strip():
-        show_text(console, content[position:])
+    for kind, text, fence, language in parts(content, question):
+        if kind == "call":
+            _show_call(console, text)
+        elif kind == "response":
+            show_output(console, text)
+        elif kind == "code":
+            console.print(Text(f"{fence}{language}", style="dim"))
+            show_code(console, text, language)
+            console.print(Text(fence, style="dim"))
+        elif text.strip():
+            show_text(console, text)
 
 
 def _show_call(console: Console, call: str) -> None:
@@ -76,7 +104,7 @@ def _show_call(console: Console, call: str) -> None:
     try:
         value = json.loads(call)
         name, (argument, *others) = str(value["name"]), list(value["arguments"].values())
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         name = ""
     if not name or others or not isinstance(argument, str):
         show_text(console, f"<tool_call>{call}</tool_call>")
@@ -107,7 +135,9 @@ def show_episode(console: Console, row: Row, title: str) -> None:
     info = row["info"]
     told = {"coverage reached": info.get("coverage_reached"), "format error": info.get("format_error")}
     told |= {"messages": turn, "tool calls": info.get("tool_calls"), "isolation": info.get("tier")}
-    outcome.append("".join(f", {name} {value}" for name, value in told.items() if value not in (None, "")))
+    outcome.append(
+        plain("".join(f", {name} {value}" for name, value in told.items() if value not in (None, "")))
+    )
     console.print(outcome, soft_wrap=True)
 
 

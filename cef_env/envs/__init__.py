@@ -20,6 +20,8 @@ for _name, _class in (
         id=f"cef/{_class.__name__.removesuffix('Env')}-v0",
         entry_point=f"{_class.__module__}:{_class.__name__}",
         vector_entry_point=f"cef_env.envs.vector:{_name}",
+        # Gymnasium's checker keeps what the first reset returns, and fails every step once that reset raised.
+        disable_env_checker=True,
     )
 
 __all__ = [

@@ -5,7 +5,7 @@ the `JudgeResult` that ends the episode). Does not know tools (see `turns.py`) a
 `cef_env.rewards`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import gymnasium as gym
@@ -16,6 +16,15 @@ from cef_env.judge import FormatErrorCause, Judge, JudgeResult, Language, shared
 from cef_env.problems import Problem, ProblemSet, load, parse_coverage
 
 Step = tuple[str, float, bool, bool, dict[str, Any]]
+
+
+def checked_options(options: Any) -> dict[str, Any]:
+    """The options of a reset as a dict of their own."""
+    if options is not None and not isinstance(options, Mapping):
+        raise UserError(
+            f"reset options of type {type(options).__name__}: give a dict, as {{'problem_id': ...}}"
+        )
+    return dict(options or {})
 
 
 class CodingEnv(gym.Env[str, str]):
@@ -42,6 +51,8 @@ class CodingEnv(gym.Env[str, str]):
             raise UserError(f"render_mode={render_mode!r}: use None or 'ansi'")
         if not isinstance(exhaustive, bool):
             raise UserError(f"exhaustive={exhaustive!r}: use True or False")
+        if judge is not None and not callable(getattr(judge, "run", None)):
+            raise UserError(f"judge={judge!r}: give a cef_env.judge.Judge, or None to share one")
         self.coverage = parse_coverage(coverage)
         self.problems = load(problems)
         self.exhaustive = exhaustive
@@ -99,7 +110,7 @@ class CodingEnv(gym.Env[str, str]):
         self._release()
         self.problem = self.result = self.program = None
         self._faulty = False
-        options = dict(options or {})
+        options = checked_options(options)
         for name in options:
             if name not in self.reset_options:
                 raise UserError(f"reset option {name!r} is unknown; use {', '.join(self.reset_options)}")

@@ -49,6 +49,8 @@ def prompt_text(problem: Problem, prompt: str = "plain") -> str:
 
 def require_prompt(prompt: str) -> str:
     """`prompt`, when it is known or a template that can be read; else `UserError`."""
+    if not isinstance(prompt, str):
+        raise UserError(f"prompt={prompt!r}: use {', '.join(PROMPTS)} or the path of a template file, a str")
     if prompt not in PROMPTS:
         _template(prompt)
     return prompt

@@ -120,7 +120,7 @@ class ToolUseEnv(ToolEnv):
             render_mode=render_mode,
             exhaustive=exhaustive,
         )
-        if tool_state not in STATES:
+        if tool_state not in tuple(STATES):
             raise UserError(f"tool_state={tool_state!r}: use {' or '.join(STATES)}")
         self.tool_state = tool_state
         self.tool_time_s = float(positive("tool_time_s", tool_time_s, whole=False))

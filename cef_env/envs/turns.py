@@ -14,6 +14,9 @@ from cef_env.errors import UserError
 from cef_env.judge import FormatErrorCause, JudgeResult
 from cef_env.problems import Problem
 
+MOST = 10**9
+"""Of every limit, in whatever unit: beyond it clocks and limits of the kernel overflow."""
+
 
 class ToolEnv(CodingEnv):
     """An episode of at most `max_turns` messages.
@@ -86,8 +89,9 @@ class ToolEnv(CodingEnv):
 
 
 def positive(name: str, value: Any, whole: bool = True) -> Any:
-    """`value` if it is a positive number; `UserError` names the argument otherwise."""
+    """`value` if it is a positive number up to `MOST`; `UserError` names the argument otherwise."""
     kinds = int if whole else int | float
-    if not isinstance(value, kinds) or isinstance(value, bool) or not 0 < value < float("inf"):
-        raise UserError(f"{name}={value!r}: use a positive {'whole ' if whole else ''}number")
+    if not isinstance(value, kinds) or isinstance(value, bool) or not 0 < value <= MOST:
+        what = f"a positive {'whole ' if whole else ''}number up to 10^9"
+        raise UserError(f"{name}={value!r}: use {what}")
     return value

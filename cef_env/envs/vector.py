@@ -7,7 +7,7 @@
 an observation of the batch is a tuple of strings.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from cef_env.envs.agentic import AgenticEnv
+from cef_env.envs.base import checked_options
 from cef_env.envs.crew import Crew
 from cef_env.envs.reasoning import ReasoningEnv
 from cef_env.envs.repair import RepairEnv
@@ -105,15 +106,13 @@ class ThreadVectorEnv(SyncVectorEnv):
 
         Environment i gets the seed `seed + i`, or the i-th of a list.
         """
-        options = dict(options or {})
+        options = checked_options(options)
         mask = self._mask(options.pop("reset_mask", None))
         seeds: list[int | None]
         if seed is None or isinstance(seed, int):
             seeds = [None if seed is None else seed + index for index in range(self.num_envs)]
         else:
-            seeds = list(seed)
-        if len(seeds) != self.num_envs:
-            raise UserError(f"seed: {len(seeds)} seeds for {self.num_envs} environments; give one for each")
+            seeds = self._for_each("seed", seed)
         each = self._options(options)
         chosen = [int(i) for i in np.flatnonzero(mask)]
         self._over[mask] = True  # until it is reset
@@ -147,16 +146,21 @@ class ThreadVectorEnv(SyncVectorEnv):
         ids = options.get("problem_id")
         if ids is None or isinstance(ids, str):
             return [options] * self.num_envs
-        ids = list(ids)
-        if len(ids) != self.num_envs:
-            raise UserError(f"reset option problem_id: {len(ids)} ids for {self.num_envs} environments")
+        ids = self._for_each("reset option problem_id", ids)
         return [{**options, "problem_id": id_} for id_ in ids]
+
+    def _for_each(self, name: str, values: Any) -> list[Any]:
+        """A list with one value for each environment."""
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise UserError(f"{name} of type {type(values).__name__}: give {self.num_envs} in a list")
+        values = list(values)
+        if len(values) != self.num_envs:
+            raise UserError(f"{name}: {len(values)} for {self.num_envs} environments; give one for each")
+        return values
 
     def step(self, actions: Sequence[str]) -> Batch:
         """One message to each environment; those that only reset ignore theirs."""
-        actions = list(actions)
-        if len(actions) != self.num_envs:
-            raise UserError(f"actions: {len(actions)} for {self.num_envs} environments; give one for each")
+        actions = self._for_each("actions", actions)
         for index, action in enumerate(actions):
             if not isinstance(action, str):
                 raise UserError(f"actions[{index}] of type {type(action).__name__}: an action is a str")
@@ -218,6 +222,8 @@ class ThreadVectorEnv(SyncVectorEnv):
 
     def _all(self, work: Callable[[int], _Stepped], indices: Sequence[int]) -> dict[int, _Stepped]:
         """`work` for all indices at once; an error of one is kept, so that the others end."""
+        if self.closed:
+            raise gym.error.ClosedEnvironmentError("the environments are closed; make them again")
         for index in self._gone.intersection(indices):
             self.envs[index] = self._make[index]()
             self._gone.discard(index)

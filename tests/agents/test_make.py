@@ -25,6 +25,8 @@ def fails():
 def refuses():
     from cef_env.errors import UserError
     raise UserError("set THING=1")
+def leaves():
+    raise SystemExit(0)
 def nothing():
     return None
 def makes_class():
@@ -42,6 +44,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bad_syntax.py").write_text("def (\n")
     (tmp_path / "bad_import.py").write_text("import nowhere_to_be_found\n")
     (tmp_path / "bad_line.py").write_text("x = 1\ny = x / 0\n")
+    (tmp_path / "exits.py").write_text("import sys\nsys.exit(0)\n")
     monkeypatch.syspath_prepend(tmp_path)
 
 
@@ -108,6 +111,8 @@ def test_models_take_temperature_and_max_new_tokens_alike(
         ("own_agent:solve", {"temperature": 1.0}, "unexpected keyword argument 'temperature'"),
         ("own_agent:fails", {}, r"cannot be made: RuntimeError: no luck today \(.*own_agent.py, line 10\)"),
         ("own_agent:refuses", {}, "^set THING=1$"),
+        ("own_agent:leaves", {}, "cannot be made: SystemExit: 0"),
+        ("exits:x", {}, r"exits cannot be imported: SystemExit: 0 \(.*exits.py, line 2\)"),
         ("own_agent:nothing", {}, r"what it returned has no act\(messages\)"),
         ("own_agent:makes_class", {}, r"what it returned has no act\(messages\)"),
         ("own_agent:number", {}, "cannot be called to make one"),

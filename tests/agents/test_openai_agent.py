@@ -97,6 +97,9 @@ def test_the_key_is_sent_when_there_is_one(monkeypatch: pytest.MonkeyPatch) -> N
         sends(b'{"choices": []}'),
         sends(b'{"choices": [{"message": {"content": 5}}]}'),
         sends(b"\xff\xfe"),
+        sends(b"[" * 100_000),
+        says("hi", logprobs={"content": [{"token": "hi", "logprob": float("-inf")}]}),
+        says("hi", logprobs={"content": [{"token": "hi", "logprob": float("nan")}]}),
     ],
 )
 def test_a_fault_that_passes_costs_only_an_attempt(bad: fake.Behaviour) -> None:
@@ -261,3 +264,15 @@ def test_it_plays_tool_use_with_servers_that_leave_out_the_stop_string(
 def test_specs_are_split_at_the_address() -> None:
     assert split_spec("org/model@v2@http://host:1/v1") == ("org/model@v2", "http://host:1/v1")
     assert split_spec("m@https://u:p@host/v1") == ("m", "https://u:p@host/v1")
+
+
+def test_half_a_surrogate_pair_is_sent_as_a_replacement_character() -> None:
+    said: list[Message] = [*HELLO, {"role": "assistant", "content": "a\ud800b\U0001f600"}, *HELLO]
+    with serving(says("hi")) as server:
+        assert agent_of(server).act(said) == "hi"
+    assert server.requests[0]["messages"][1]["content"] == "a\ufffdb\U0001f600"
+
+
+def test_a_port_that_there_is_not_is_refused() -> None:
+    with pytest.raises(UserError, match="no port 99999"):
+        OpenAIAgent("m", "http://127.0.0.1:99999/v1")

@@ -1,5 +1,6 @@
 """Recorded rollouts: what a kill leaves, what a second run plays, and what is refused."""
 
+import errno
 import json
 import os
 import signal
@@ -19,7 +20,7 @@ from cef_env.agents.environments import registered
 from cef_env.agents.episode import Limits
 from cef_env.agents.journal import Journal
 from cef_env.agents.record import Settings, record
-from cef_env.agents.trajectories import read_rows, row_of, trajectory_of
+from cef_env.agents.trajectories import read_row, read_rows, row_of, trajectory_of
 from cef_env.envs.text import CutText, fenced
 from cef_env.errors import InstrumentError, UserError
 from cef_env.files import exclusive
@@ -72,6 +73,11 @@ def agent(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "trajectories.jsonl").read_text().splitlines()]
+
+
+def ended(said: str, problem_id: str = "p") -> Trajectory:
+    messages: tuple[Message, ...] = ({"role": "assistant", "content": said},)
+    return Trajectory(problem_id, messages, 1.0, Outcome.CORRECT)
 
 
 def cut(path: Path, bytes_: int) -> None:
@@ -165,18 +171,18 @@ def test_a_wave_that_was_cut_is_played_again_as_a_whole(tmp_path: Path, agent: A
 @pytest.mark.parametrize("waves", [False, True])
 def test_a_journal_has_what_was_whole_at_any_cut(tmp_path: Path, waves: bool) -> None:
     path = tmp_path / "journal.jsonl"
-    rows = [{"problem_id": "p", "sample": n, "text": "é" * n} for n in range(4)]
+    rows = [row_of(ended("é" * n), n) for n in range(4)]
     ends = []
     with Journal(path, waves) as journal:
         for pair in (rows[:2], rows[2:]):
             journal.append(pair)
             ends.append(path.stat().st_size)
     data = path.read_bytes()
-    for size in {*range(0, len(data), 5), *ends, *(end - 1 for end in ends)}:
+    for size in {*range(0, len(data), 17), *ends, *(end - 1 for end in ends)}:
         path.write_bytes(data[:size])
         with Journal(path, waves) as journal:
             kept = len(journal.done)
-            journal.append([{"problem_id": "q", "sample": 0}])
+            journal.append([row_of(ended("", "q"))])
             journal.export(tmp_path / "out", [("q", 0), ("p", 1), ("p", 0)])
         whole = 2 * sum(size >= end for end in ends) if waves else data[:size].count(b"\n")
         assert kept == whole
@@ -186,9 +192,50 @@ def test_a_journal_has_what_was_whole_at_any_cut(tmp_path: Path, waves: bool) ->
 
 
 def test_a_damaged_journal_is_named(tmp_path: Path) -> None:
-    (tmp_path / "journal.jsonl").write_text('{"problem_id": "p", "sample": 0}\nnonsense\n')
-    with pytest.raises(UserError, match="damaged at byte 33"):
-        Journal(tmp_path / "journal.jsonl", False)
+    whole = json.dumps(row_of(ended("x"))) + "\n"
+    for damage in ("nonsense", "[" * 100_000, "5", "{}", '{"problem_id": "p", "sample": 0}', '{"reason": 1}'):
+        (tmp_path / "journal.jsonl").write_text(f"{whole}{damage}\n")
+        with pytest.raises(UserError, match=f"damaged at byte {len(whole)}"):
+            Journal(tmp_path / "journal.jsonl", False)
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_finished_folder_that_lost_trajectories_is_named(tmp_path: Path, lost: int) -> None:
+    record(EFFICIENT, Limits(), tmp_path)
+    path = tmp_path / "trajectories.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-lost]) + lines[-lost][:50])
+    with pytest.raises(UserError, match=f"holds {len(lines) - lost} of {len(lines)} episodes; delete it"):
+        record(EFFICIENT, Limits(), tmp_path)
+    path.unlink()
+    record(EFFICIENT, Limits(), tmp_path)
+    assert path.read_bytes() == b"".join(lines)
+
+
+def test_settings_that_are_none_are_named(tmp_path: Path) -> None:
+    (tmp_path / "rollout.json").write_text("[]")
+    with pytest.raises(UserError, match=r"rollout\.json does not say what was played; delete the folder"):
+        record(EFFICIENT, Limits(), tmp_path)
+
+
+def test_a_full_disk_loses_no_episode_and_keeps_no_rest(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal.jsonl", False) as journal:
+        journal.append([row_of(ended("x" * 9000))])
+
+        class Full:
+            def __getitem__(self, key: object) -> object:
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+            def __contains__(self, key: object) -> bool:
+                return True
+
+        done, journal.done = journal.done, Full()  # type: ignore[assignment]
+        with pytest.raises(OSError, match="No space"):
+            journal.export(tmp_path / "out", [("p", 0)])
+        assert [path.name for path in tmp_path.iterdir()] == ["journal.jsonl"]
+        journal.done = done
+        journal.export(tmp_path / "out", [("p", 0)])
+        assert len(list(read_rows(tmp_path / "out"))) == 1
 
 
 def test_faults_are_told_apart_and_tried_again_by_the_next_run(tmp_path: Path, agent: Any) -> None:
@@ -256,9 +303,13 @@ def test_trajectories_of_something_else_are_not_overwritten(tmp_path: Path) -> N
         ),
         ({"env_options": {"problems": "builtin"}}, "'problems' is unknown"),
         ({"env": "cef/ToolUse-v0", "env_options": {"max_turns": "x"}}, "max_turns='x'"),
-        ({"env": "cef/ToolUse-v0", "env_options": {"tool_state": [1]}}, "unhashable"),
+        (
+            {"env": "cef/ToolUse-v0", "env_options": {"tool_state": [1]}},
+            "tool_state=[1]: use call or episode",
+        ),
         ({"samples": 0}, "samples=0"),
         ({"limit": 0}, "limit=0"),
+        ({"seed": -1}, "seed=-1: use 0 or more"),
         ({"agent_options": {"temperature": 1.0}}, "leave out temperature"),
     ],
 )
@@ -294,16 +345,37 @@ def test_a_trajectory_is_the_same_after_a_file(
 
 def test_files_that_hold_no_trajectories_are_named(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
+    row = row_of(ended("x"))
     for text, named in (
-        ("nonsense\n", "line 1: not JSON"),
-        ("[1]\n", "no messages"),
-        ('{"a": 1}\n', "no mess"),
+        ("nonsense", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[1]", "no JSON object"),
+        ('{"a": 1}', "problem_id is missing"),
+        ('{"reason": 5}', "problem_id is missing"),
+        (json.dumps(row | {"outcome": "\x1b[2J"}), "outcome is none that there is"),
+        (json.dumps(row | {"messages": [{"role": "user"}]}), "messages are not all role and content"),
+        (json.dumps(row | {"messages": ["x"]}), "messages are not all role and content"),
+        (json.dumps(row | {"replies": [{}]}), "replies do not all say"),
     ):
-        path.write_text(text)
-        with pytest.raises(UserError, match=named):
+        path.write_text(f"{json.dumps(row)}\n{text}\n")
+        with pytest.raises(UserError, match=f"line 2: .*{named}"):
             list(read_rows(path))
-    path.write_text('{"messages": []}\n{"half')
-    assert len(list(read_rows(path))) == 1
+    path.write_text(json.dumps(row) + '\n{"half')
+    assert list(read_rows(path)) == [row]
+
+
+@pytest.mark.parametrize("name", ["problem_id", "sample", "outcome", "reward", "messages", "info", "replies"])
+@pytest.mark.parametrize("value", [None, True, 5, 0.5, "x", [], {}, [[]]])
+def test_a_row_is_read_whole_or_not_at_all(name: str, value: Any) -> None:
+    """What was read can be shown and made a trajectory; the rest says which field is wrong."""
+    line = json.dumps(row_of(ended("x")) | {name: value}).encode()
+    good = {"problem_id": ["x"], "sample": [5], "reward": [5, 0.5], "info": [{}]}
+    good |= {"messages": [[]], "replies": [[]]}
+    if any(type(value) is type(other) and value == other for other in good.get(name, ())):
+        assert trajectory_of(read_row(line)).problem_id
+    else:
+        with pytest.raises(ValueError, match=name):
+            read_row(line)
 
 
 def test_a_repair_rollout_leaves_out_what_nothing_has_failed(tmp_path: Path) -> None:

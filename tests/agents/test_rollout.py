@@ -1,15 +1,19 @@
 """Many episodes at once: order, waves, faults, time-outs, and what becomes of the environments."""
 
+import asyncio
+import json
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import pytest
 
 from cef_env.agents import Message, Reply, rollout
 from cef_env.agents.episode import EpisodeTimeoutError, Fault
+from cef_env.agents.trajectories import row_of
 from cef_env.envs.text import fenced
 from cef_env.errors import InstrumentError, JudgeError, UserError
 from cef_env.judge import Judge, Outcome
@@ -248,10 +252,90 @@ def test_a_mistake_of_the_agent_names_the_episode_and_closes_everything(agent: t
     if agent is OwnAgent:
         del Wrong.act_batch
     plan = Plan()
-    with pytest.raises(ZeroDivisionError) as caught:
+    with pytest.raises(
+        UserError, match=r"episode 0 \(problem 7\): ZeroDivisionError.*test_rollout.py"
+    ) as caught:
         rollout(plan.make, Wrong(), ["7", "7"], 0, concurrency=1)
-    assert "episode 0 (problem 7)" in "".join(caught.value.__notes__)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert plan.alive == 0
+
+
+@pytest.mark.parametrize("agent", [OwnAgent, Batching])
+@pytest.mark.parametrize("event", [SystemExit(0), StopIteration(), asyncio.CancelledError()])
+def test_an_agent_that_exits_has_not_done_its_work(agent: type[OwnAgent], event: BaseException) -> None:
+    class Exits(agent):  # type: ignore[misc,valid-type]
+        def act(self, messages: list[Message]) -> str:
+            raise event
+
+        def act_batch(self, *_: object) -> list[Reply]:
+            raise event
+
+    if agent is OwnAgent:
+        del Exits.act_batch
+    with pytest.raises(UserError, match=f"episode 0 .*{type(event).__name__}"):
+        rollout(Plan().make, Exits(), ["1"], 0)
+
+
+@pytest.mark.parametrize("said", [None, b"x", 5, ["x"]])
+def test_an_answer_that_is_no_text_is_refused(said: Any) -> None:
+    class Wrong(OwnAgent):
+        def act(self, messages: list[Message]) -> str:
+            return said
+
+    with pytest.raises(UserError, match=f"returned {type(said).__name__}: act returns a str"):
+        rollout(Plan().make, Wrong(), ["1"], 0)
+
+
+@pytest.mark.parametrize(
+    ("replies", "named"),
+    [
+        (None, "NoneType for 2 conversations"),
+        ([Reply("x")], "1 for 2 conversations"),
+        ([Reply("x")] * 3, "3 for 2 conversations"),
+        (["x", "x"], "returned str: .* a Reply"),
+        ([Reply(None)] * 2, "returned NoneType"),  # type: ignore[arg-type]
+        ([Reply("x", (1,), (0.5,))] * 2, "no numbers: 'float'"),  # type: ignore[arg-type]
+        ([Reply("x", (1,), (2,), (float("nan"),))] * 2, "log-prob that is not finite"),
+        ([Reply("x", (1,), (2,), (float("-inf"),))] * 2, "log-prob that is not finite"),
+    ],
+)
+def test_replies_that_cannot_be_kept_are_refused(replies: Any, named: str) -> None:
+    class Wrong(Batching):
+        def act_batch(self, *_: object) -> list[Reply]:
+            return replies
+
+    with pytest.raises(UserError, match=named):
+        rollout(Plan().make, Wrong(), ["1", "1"], 0)
+
+
+def test_numbers_of_numpy_become_plain() -> None:
+    class Arrays(Batching):
+        def act_batch(self, conversations: Sequence[list[Message]], seed: int) -> list[Reply]:
+            reply: Any = Reply("x", np.arange(2), np.arange(2, 4), np.array([-0.5, 0], np.float32))  # type: ignore[arg-type]
+            return [reply for _ in conversations]
+
+    trajectory = rollout(Plan().make, Arrays(), ["1"], 0)[0]
+    assert json.loads(json.dumps(row_of(trajectory)["replies"])) == [
+        {"cut": False, "prompt_ids": [0, 1], "token_ids": [2, 3], "logprobs": [-0.5, 0.0]}
+    ]
+
+
+@pytest.mark.parametrize("agent", [OwnAgent, Batching])
+def test_what_an_agent_does_with_its_messages_changes_nothing(agent: type[OwnAgent]) -> None:
+    class Changes(agent):  # type: ignore[misc,valid-type]
+        def act(self, messages: list[Message]) -> str:
+            for message in messages:
+                message["content"] = "changed"
+            messages.clear()
+            return "x"
+
+        def act_batch(self, conversations: Sequence[list[Message]], seed: int) -> list[Reply]:
+            return [Reply(self.act(messages)) for messages in conversations]
+
+    if agent is OwnAgent:
+        del Changes.act_batch
+    [trajectory] = rollout(Plan().make, Changes(), ["2"], 0)
+    assert [message["content"] for message in trajectory.messages] == ["2", "x", "left 1", "x"]
 
 
 def test_no_more_environments_are_alive_than_may_be() -> None:

@@ -2,17 +2,22 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from cef_env.commands import showing
+from cef_env.commands.transcripts import parts, show_content
 from cef_env.errors import UserError
 
 ROOT = Path(__file__).parents[2]
@@ -93,6 +98,58 @@ def test_what_programs_print_cannot_steer_the_terminal(tmp_path: Path, show: Cal
         assert not set(out) & {"\x1b", "\x07", "\r", "\u202e", "\x9b"}
         assert "\\x1b[2J" in out
         assert "[bold]no markup[/]" in out
+
+
+def test_what_is_told_of_an_episode_cannot_steer_the_terminal(
+    tmp_path: Path, show: Callable[..., str]
+) -> None:
+    evil = "\x1b[2J\x07\x9b1m"
+    episode = row("p") | {"info": {"tier": evil, "format_error": evil, "coverage_reached": evil}}
+    out = show(write(tmp_path / "t.jsonl", episode))
+    assert not set(out) & {"\x1b", "\x07", "\x9b"}
+    assert out.count("\\x1b[2J") == 3
+    with pytest.raises(UserError, match=r"line 1: .*outcome"):
+        show(write(tmp_path / "u.jsonl", row("p", evil)))
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "<tool_call>",
+                "</tool_call>",
+                "<tool_response>",
+                "</tool_response>",
+                "```",
+                "````",
+                "```py",
+                "x",
+            ]
+            + ["\n"] * 4
+        )
+    ).map("".join),
+    st.booleans(),
+)
+def test_the_parts_of_a_message_are_what_a_pattern_finds(text: str, question: bool) -> None:
+    fence = r"^(?P<fence>```+)(?P<language>\w*)[^\n]*\n(?P<code>(?s:.*?))^(?P=fence)[ \t]*$"
+    tags = r"<tool_call>(?s:(?P<call>.*?))</tool_call>|<tool_response>(?s:(?P<response>.*?))</tool_response>|"
+    expected: list[tuple[str, str]] = []
+    position = 0
+    for found in re.finditer(fence if question else tags + fence, text, re.MULTILINE):
+        kind = next(k for k in ("call", "response", "code") if found.groupdict().get(k) is not None)
+        expected += [("text", text[position : found.start()]), (kind, found[kind])]
+        position = found.end()
+    expected.append(("text", text[position:]))
+    assert [(kind, content) for kind, content, _, _ in parts(text, question)] == expected
+
+
+@pytest.mark.parametrize(
+    "unit", ["<tool_call>", "<tool_response>\n", "```a\n", "`", "```python\nx = (1 +\n", "x"]
+)
+def test_what_a_model_repeats_is_shown_in_linear_time(unit: str) -> None:
+    started = time.process_time()
+    show_content(Console(file=StringIO()), unit * (300_000 // len(unit)))
+    assert time.process_time() - started < 15
 
 
 def test_a_folder_shows_its_faults_after_its_trajectories(tmp_path: Path, show: Callable[..., str]) -> None:

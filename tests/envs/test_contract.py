@@ -217,6 +217,48 @@ def test_a_step_costs_less_than_a_millisecond(
     assert sorted(costs)[15] < 1e-3
 
 
+@pytest.mark.parametrize("id_", IDS)
+def test_a_first_reset_that_fails_does_not_spoil_what_gymnasium_made(id_: str) -> None:
+    env = gym.make(id_, problems=[shown()], judge=StubJudge())
+    with pytest.raises(UserError):
+        env.reset(options={"problem_id": "misspelt"})
+    env.reset(seed=0, options=FAILED if "Repair" in id_ else None)
+    for _ in range(2):
+        assert env.step("prose")[4]["problem_id"] == "shown"
+        env.reset(seed=0, options=FAILED if "Repair" in id_ else None)
+
+
+@pytest.mark.parametrize("options", [5, "abc", [1], True])
+def test_reset_options_that_are_no_dict_are_refused(options: object) -> None:
+    for env in (
+        made(ReasoningEnv),
+        gym.make_vec("cef/Reasoning-v0", 2, problems=[shown()], judge=StubJudge()),
+    ):
+        with pytest.raises(UserError, match=f"of type {type(options).__name__}: give a dict"):
+            env.reset(options=options)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("env_class", "arguments", "named"),
+    [
+        (ReasoningEnv, {"judge": 5}, "judge=5: give a cef_env.judge.Judge"),
+        (ReasoningEnv, {"prompt": None}, "prompt=None: use plain"),
+        (ReasoningEnv, {"prompt": []}, r"prompt=\[\]: use plain"),
+        (ToolUseEnv, {"tool_state": []}, r"tool_state=\[\]: use call or episode"),
+        (ToolUseEnv, {"tool_time_s": 1e300}, r"tool_time_s=1e\+300: use a positive number up to 10\^9"),
+        (ToolUseEnv, {"tool_time_s": 10**400}, "tool_time_s=10"),
+        (ToolUseEnv, {"tool_memory_mb": 10**10}, "tool_memory_mb=10"),
+        (AgenticEnv, {"command_time_s": 10**400}, "command_time_s=10"),
+        (AgenticEnv, {"terminal_cpu_s": 1e300}, "terminal_cpu_s=1e"),
+    ],
+)
+def test_arguments_of_a_wrong_kind_or_size_are_named(
+    env_class: type[CodingEnv], arguments: dict[str, object], named: str
+) -> None:
+    with pytest.raises(UserError, match=named):
+        env_class(problems=[shown()], **arguments)  # type: ignore[arg-type]
+
+
 def test_a_cut_answer_stays_cut_through_the_wrappers_of_gymnasium() -> None:
     env = gym.make("cef/ToolUse-v0", problems=[shown()], judge=StubJudge())
     env.reset(seed=0)

@@ -186,9 +186,9 @@ def test_each_environment_can_get_a_problem_and_a_seed_of_its_own() -> None:
     assert envs.reset(options={"problem_id": "b"})[1]["problem_id"].tolist() == ["b", "b"]
     envs.reset(seed=[1, 1])
     assert envs.np_random_seed == (1, 1)
-    with pytest.raises(UserError, match="3 ids for 2"):
+    with pytest.raises(UserError, match="problem_id: 3 for 2"):
         envs.reset(options={"problem_id": ["a", "b", "a"]})
-    with pytest.raises(UserError, match="1 seeds for 2"):
+    with pytest.raises(UserError, match="seed: 1 for 2"):
         envs.reset(seed=[1])
     with pytest.raises(UserError, match="no problem 'c'"):
         envs.reset(options={"problem_id": ["a", "c"]})
@@ -252,3 +252,30 @@ def test_a_step_that_never_ends_does_not_keep_a_vector_from_closing() -> None:
     assert not closed.is_set()
     judge.go.set()
     assert closed.wait(10)
+
+
+@pytest.mark.parametrize("value", [5, 1.5, "abc", b"x"])
+def test_what_is_no_list_for_all_is_refused(value: object) -> None:
+    envs = gym.make_vec("cef/Reasoning-v0", 3, problems=[shown()], judge=StubJudge())
+    envs.reset(seed=0)
+    named = "in a list|for 3 environments|of type int: an action is a str|give the id of a problem"
+    with pytest.raises(UserError, match=named):
+        envs.step(value)  # type: ignore[arg-type]
+    if not isinstance(value, int):
+        with pytest.raises(UserError, match="seed"):
+            envs.reset(seed=value)  # type: ignore[arg-type]
+    if not isinstance(value, str):
+        with pytest.raises(UserError, match="problem_id"):
+            envs.reset(options={"problem_id": value})
+    envs.close()
+
+
+def test_a_closed_vector_starts_nothing() -> None:
+    others = set(threading.enumerate())
+    envs = gym.make_vec("cef/Reasoning-v0", 2, problems=[shown()], judge=StubJudge())
+    envs.reset(seed=0)
+    envs.close()
+    for use in (lambda: envs.step(["x", "x"]), envs.reset):
+        with pytest.raises(gym.error.ClosedEnvironmentError):
+            use()
+    assert not [thread for thread in set(threading.enumerate()) - others if thread.name == "cef-env"]

@@ -1,6 +1,7 @@
 """Each claim on data where it holds and on data where it does not."""
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.eval import synthetic
 from tests.eval.synthetic import NULL, PAPER_LIKE, SPECIALISTS
 
 
+@cache
 def answers(world, split="hard", seed=0, **options):
     claims = judge_claims(tabulate(synthetic.draw(world, split=split, seed=seed, **options)).values(), seed)
     assert [c.id for c in claims] == list(PAPER)
