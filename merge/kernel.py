@@ -29,6 +29,9 @@ _EXACT = 99
 BLOCK = 1 << 15
 """Elements that share one stream of random numbers, and one unit of the statistics."""
 
+_STEP = 1 << 17
+"""Elements of one step of float32 arithmetic: what it works on stays in the processor's cache."""
+
 # Each float dtype seen as an integer of its size: that integer, magnitude bits, bits of infinity, stored
 # significand bits. A value is finite iff its magnitude bits are below those of infinity.
 _LAYOUT: dict[torch.dtype, tuple[torch.dtype, int, int, int]] = {
@@ -51,23 +54,16 @@ class Chunk:
         self.sources, self.dtype = sources, dtype
         self._scratch = scratch or Scratch()
         self._narrow = dtype.itemsize == 2 and all(source.dtype == dtype for source in sources)
-        integer = _LAYOUT[dtype][0]
-        # Magnitude bits of every source as `dtype` sees them, and the largest value of all.
-        self._bits = [
-            magnitude_bits(source.to(dtype), self._buffer(f"bits {i}", integer))
-            for i, source in enumerate(sources)
-        ]
-        self._bound = _maximum(self._bits, dtype)
-        self._largest: torch.Tensor | None = None
-        self._differences: dict[tuple[int, int], tuple[torch.Tensor, torch.Tensor]] = {}
+        self._bits: dict[int, torch.Tensor] = {}
 
     def _buffer(self, name: str, dtype: torch.dtype) -> torch.Tensor:
         return self._scratch.get(name, self.sources[0], dtype)
 
     def require_finite_sources(self, names: Sequence[str], what: str) -> None:
-        """Raise a `UserError` that names the source with a NaN or an infinity."""
-        if self._narrow and math.isfinite(self._bound):
-            return
+        """Raise a `UserError` that names the source with a NaN or an infinity.
+
+        A finite sum of all sources, none with weight 0, shows as much: neither ever disappears in a sum.
+        """
         for name, source in zip(names, self.sources):
             require_finite(source, f"{name}: {what}", "that checkpoint cannot be merged")
 
@@ -90,41 +86,70 @@ class Chunk:
         scale = max(1.0, math.fsum(abs(factor) for factor in factors))
         narrow = self._narrow and len(used) == 2
         digits = _digits_narrow(factors[1], self.dtype) if narrow else 53
-        if digits == _EXACT and self._bound * scale < torch.finfo(self.dtype).max / 2:
-            return torch.lerp(chosen[0], chosen[1], factors[1], out=out), True
+        if digits == _EXACT:
+            merged = torch.lerp(chosen[0], chosen[1], factors[1], out=out)
+            return merged, _below_infinity(self._result_bits(merged), self.dtype)
         # Octaves between the largest source and a result for which `digits` bits of precision are enough:
         # the error is below 2^(2-digits) * scale * largest and must be below half a unit in the last place,
         # which is at least 2^-(stored+2) of the result. Magnitude bits differ as binary logarithms do,
         # within 0.18; two more octaves cover that.
         stored = _LAYOUT[self.dtype][3]
         octaves = digits - stored - 6 - math.ceil(math.log2(scale))
+        if narrow:
+            octaves -= 3  # for the reference
         if octaves <= 0:
             merged = _exact(chosen, factors).to(self.dtype).to(chosen[0].device)
             return merged, all_finite(merged)
         merged = self._narrow_sum(used, factors[1], out) if narrow else _wide(chosen, factors).to(self.dtype)
-        bits = magnitude_bits(merged, self._buffer("bits", _LAYOUT[self.dtype][0]))
-        finite = self._bound * scale < torch.finfo(self.dtype).max / 2 or _below_infinity(bits, self.dtype)
-        if self._largest is None:
-            self._largest = self._bits[0]
-            for other in self._bits[1:]:
-                torch.maximum(self._largest, other, out=self._largest)
-        at = _above(torch.sub(self._largest, bits, out=bits).view(-1), octaves << stored)
+        bits = self._result_bits(merged)
+        finite = _below_infinity(bits, self.dtype)
+        reference = self._anchor(used, factors[1]) if narrow else self._largest(used)
+        at = _above(_subtract(reference, bits).view(-1), octaves << stored)
         if at is not None:
             values = _exact([source.reshape(-1)[at] for source in chosen], factors)
             merged.view(-1)[at] = values.to(self.dtype).to(merged.device)
         return merged, finite
 
+    def _result_bits(self, merged: torch.Tensor) -> torch.Tensor:
+        return magnitude_bits(merged, self._buffer("bits", _LAYOUT[self.dtype][0]))
+
+    def _source_bits(self, index: int) -> torch.Tensor:
+        """Magnitude bits of a source as `dtype` sees it."""
+        if index not in self._bits:
+            buffer = self._buffer(f"bits {index}", _LAYOUT[self.dtype][0])
+            self._bits[index] = magnitude_bits(self.sources[index].to(self.dtype), buffer)
+        return self._bits[index]
+
+    def _largest(self, used: list[int]) -> torch.Tensor:
+        """Magnitude bits of the largest of the sources in use, element by element."""
+        largest = self._buffer("largest", _LAYOUT[self.dtype][0]).copy_(self._source_bits(used[0]))
+        for index in used[1:]:
+            torch.maximum(largest, self._source_bits(index), out=largest)
+        return largest
+
+    def _anchor(self, used: list[int], alpha: float) -> torch.Tensor:
+        """Magnitude bits of one of two sources, which tell nearly as well how far a result has cancelled.
+
+        With d = high - low the result r is low + alpha d, so |d| <= (|low| + |r|) / |alpha|, and
+        |high| <= |low| + |d|: no source is larger than 1 + 2/|alpha| times the larger of |low| and |r|. The
+        same holds for high with 1 - alpha. Either |alpha| or |1 - alpha| is at least 1/2, so the factor is
+        at most 5, less than three octaves.
+        """
+        return self._source_bits(used[0] if abs(alpha) >= 0.5 else used[1])
+
     def _narrow_sum(self, used: list[int], alpha: float, out: torch.Tensor | None) -> torch.Tensor:
         """low + alpha * (high - low) in float32, rounded once; alpha in two parts, see `_digits_narrow`."""
-        pair = used[0], used[1]
-        if pair not in self._differences:
-            base = self._buffer(f"base {pair}", torch.float32).copy_(self.sources[pair[0]])
-            difference = self._buffer(f"difference {pair}", torch.float32).copy_(self.sources[pair[1]])
-            self._differences[pair] = base, difference.sub_(base)
-        base, difference = self._differences[pair]
-        coarse, total = _coarse(alpha), self._buffer("total", torch.float32)
-        torch.add(base, difference, alpha=coarse, out=total).add_(difference, alpha=alpha - coarse)
-        return total.to(self.dtype) if out is None else out.copy_(total)
+        low, high = (self.sources[index].reshape(-1) for index in used)
+        merged = torch.empty_like(self.sources[used[0]]) if out is None else out
+        coarse = _coarse(alpha)
+        fine = alpha - coarse
+        bases = self._scratch.get("base", low[:_STEP], torch.float32)
+        differences = self._scratch.get("difference", low[:_STEP], torch.float32)
+        for left, right, target in zip(*(flat.split(_STEP) for flat in (low, high, merged.view(-1)))):
+            base = bases[: len(left)].copy_(left)
+            difference = differences[: len(left)].copy_(right).sub_(base)
+            target.copy_(base.add_(difference, alpha=coarse).add_(difference, alpha=fine))
+        return merged
 
 
 def _coarse(alpha: float) -> float:
@@ -149,12 +174,6 @@ def _digits_narrow(alpha: float, dtype: torch.dtype) -> int:
     if abs(alpha) <= near or abs(1.0 - alpha) <= near:
         return 24
     return _EXACT if _coarse(alpha) == alpha and _coarse(1.0 - alpha) == 1.0 - alpha else 30
-
-
-def _maximum(bits: Sequence[torch.Tensor], dtype: torch.dtype) -> float:
-    """The largest of magnitude bits, as the value that it stands for. Compared as integers: among floats,
-    NaN is larger than nothing."""
-    return float(torch.stack([part.max() for part in bits]).max().view(dtype)) if bits[0].numel() else 0.0
 
 
 def _above(values: torch.Tensor, limit: int) -> torch.Tensor | None:
@@ -268,7 +287,21 @@ class Noise:
 def magnitude_bits(values: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
     """|values| as integers that are ordered as the values are; a new tensor, or `out`."""
     integer, mask, _, _ = _LAYOUT[values.dtype]
-    return torch.bitwise_and(values.contiguous().view(integer), mask, out=out)
+    bits = values.contiguous().view(integer)
+    if out is None:
+        out = torch.empty_like(bits)
+    if bits.device.type != "cpu":
+        return torch.bitwise_and(bits, mask, out=out)
+    np.bitwise_and(bits.numpy(), mask, out=out.numpy())  # on 16-bit integers twice as fast as torch
+    return out
+
+
+def _subtract(bits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """bits - target, written over `target`."""
+    if bits.device.type != "cpu":
+        return torch.sub(bits, target, out=target)
+    np.subtract(bits.numpy(), target.numpy(), out=target.numpy())
+    return target
 
 
 def _below_infinity(bits: torch.Tensor, dtype: torch.dtype) -> bool:

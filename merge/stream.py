@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cef_env.merge.reading import Reader
     from cef_env.merge.statistics import Report
 
-CHUNK = 1 << 18
+CHUNK = 1 << 19
 """Elements per step, a multiple of the block of random numbers; working memory is a few dozen times this
 many bytes for each thread, whatever the checkpoint."""
 
@@ -192,12 +192,15 @@ def _merge_chunk(
             _write(sink, sources[-1].view(torch.uint8).numpy().data, at)
         return sources[-1].nbytes * len(sinks)
     chunk = Chunk(sources, dtype, reader.scratch)
-    chunk.require_finite_sources([str(source.path) for source in plan.sources], name)
+    labels = [str(source.path) for source in plan.sources]
+    if not any(all(output.weights) for output in sinks):
+        chunk.require_finite_sources(labels, name)
     buffer = reader.scratch.get("merged", sources[-1], dtype)
     for output, sink in sinks.items():
         noise = Noise(plan.seed, output.name, name, start // BLOCK) if plan.round == "stochastic" else None
         merged, finite = chunk.merge(output.weights, buffer, noise)
         if not finite:
+            chunk.require_finite_sources(labels, name)
             raise UserError(
                 f"{name} in {output.name} holds NaN or infinity; use out_dtype float32, or weights nearer "
                 "[0, 1]"

@@ -9,19 +9,20 @@ Makes two checkpoints of 1 GB (and with --large of 4 GB) in the shape of a 0.5B 
   `sync` of as many bytes as are written;
 - the whole process, imports included, with mergekit's `linear` (PYTHON: an interpreter that has it).
 
-Peak memory is that of the whole process. Needs 8 GB of disk, 12 GB with --large.
+Beside the seconds on the clock stand those of the processors (user and system), which other work on the
+machine moves less. Peak memory is that of the whole process. Needs 8 GB of disk, 12 GB with --large.
 """
 
 import argparse
 import os
 import re
+import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -37,11 +38,11 @@ import torch
 import cef_env.merge.statistics, cef_env.merge.kernel
 from cef_env.merge import plan, run
 low, high, out, alphas = sys.argv[1:]
-started = time.perf_counter()
+started, used = time.perf_counter(), time.process_time()
 run(plan(low, high, map(float, alphas.split(","))), out)
-seconds = time.perf_counter() - started
+seconds, used = time.perf_counter() - started, time.process_time() - used
 peak = re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())
-print(seconds, int(peak[1]) / 1024)
+print(seconds, used, int(peak[1]) / 1024)
 """
 
 
@@ -82,21 +83,28 @@ def make(folder: Path, gigabytes: int) -> None:
         (folder / name / "config.json").write_text(json.dumps(config))
 
 
-def copies(folder: Path, count: int) -> float:
+def children() -> float:
+    """Seconds of processor time of all processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def copies(folder: Path, count: int) -> tuple[float, float]:
+    """Seconds, and seconds of processor time."""
     source = folder / "high" / "model.safetensors"
-    started = time.perf_counter()
+    started, used = time.perf_counter(), children()
     for i in range(count):
         (folder / "copy").mkdir(exist_ok=True)
         target = folder / "copy" / f"{i}.safetensors"
         subprocess.run(["cp", "--reflink=never", source, target], check=True)
         subprocess.run(["sync", target], check=True)
-    seconds = time.perf_counter() - started
+    seconds, used = time.perf_counter() - started, children() - used
     shutil.rmtree(folder / "copy")
-    return seconds
+    return seconds, used
 
 
-def merged(folder: Path, alphas: str) -> tuple[float, float, float]:
-    """Seconds in the process, seconds of the process, peak MB."""
+def merged(folder: Path, alphas: str) -> tuple[float, float, float, float]:
+    """Seconds and seconds of processor time in the process, seconds of the process, peak MB."""
     command = [
         sys.executable,
         "-W",
@@ -112,8 +120,8 @@ def merged(folder: Path, alphas: str) -> tuple[float, float, float]:
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     whole = time.perf_counter() - started
     shutil.rmtree(folder / "out")
-    inside, peak = map(float, done.stdout.split())
-    return inside, whole, peak
+    inside, used, peak = map(float, done.stdout.split())
+    return inside, used, whole, peak
 
 
 def mergekit(python: str, folder: Path, alphas: str) -> tuple[float, float]:
@@ -143,10 +151,6 @@ def mergekit(python: str, folder: Path, alphas: str) -> tuple[float, float]:
     return seconds, peak
 
 
-def median(measure: Callable[[], float]) -> float:
-    return statistics.median(measure() for _ in range(REPEATS))
-
-
 def compare(folder: Path, python: str | None) -> None:
     size = (folder / "high" / "model.safetensors").stat().st_size / 1e9
     copies(folder, 1)  # fills the page cache, for both
@@ -157,12 +161,13 @@ def compare(folder: Path, python: str | None) -> None:
             continue
         # Turn and turn about, so that a busy minute on the machine meets both.
         rounds = [(copies(folder, count), merged(folder, alphas)) for _ in range(REPEATS)]
-        copied = statistics.median(copy for copy, _ in rounds)
-        inside, whole, peak = (statistics.median(run[i] for _, run in rounds) for i in range(3))
-        ratio = statistics.median(run[0] / copy for copy, run in rounds)
+        copied, copied_cpu = (statistics.median(copy[i] for copy, _ in rounds) for i in range(2))
+        inside, cpu, whole, peak = (statistics.median(run[i] for _, run in rounds) for i in range(4))
+        ratio, cpu_ratio = (statistics.median(run[i] / copy[i] for copy, run in rounds) for i in range(2))
         print(
             f"{size:.2f} GB, {name}: cp + sync {copied:.2f} s; merge {inside:.2f} s = {ratio:.2f}x; "
-            f"whole process {whole:.2f} s, peak {peak:.0f} MB",
+            f"processors {copied_cpu:.2f} s, {cpu:.2f} s = {cpu_ratio:.2f}x; "
+            f"whole process {whole:.2f} s, peak {peak:.0f} MB; load {os.getloadavg()[0]:.1f}",
             flush=True,
         )
         if python and size < 2:

@@ -165,6 +165,16 @@ def test_apply_alpha_in_memory_equals_the_directory(checkpoint, tmp_path, tied):
         assert (model.lm_head.weight is model.model.embed_tokens.weight) == tied
 
 
+@pytest.mark.parametrize("alpha", [-0.5, 0.3, 1.6])
+def test_apply_alpha_on_float32_is_the_float64_lerp_rounded(alpha):
+    """Bit for bit: what was trained and measured on such models must be what this version makes again."""
+    torch.manual_seed(0)
+    low, high = {"weight": torch.randn(96, 64)}, {"weight": torch.randn(96, 64)}
+    model = apply_alpha(torch.nn.Linear(64, 96, bias=False), low, high, alpha)
+    expected = torch.lerp(low["weight"].double(), high["weight"].double(), alpha).float()
+    assert torch.equal(model.weight, expected)
+
+
 def test_apply_alpha_into_a_wider_model(checkpoint):
     low, high = checkpoint("low", 0), checkpoint("high", 1)
     model = apply_alpha(make_model(2, torch.float32), low, high, 0.37)
