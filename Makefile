@@ -19,7 +19,7 @@ help:
 	@echo "make test-docker  the tests of the tier docker, with an engine of their own where none runs (root, Debian)"
 	@echo "make test-vllm    the tests with the real vLLM, in an environment of its own (4 GB)"
 	@echo "make test-openrlhf  the tests with OpenRLHF, Ray and the real vLLM, in another (4 GB)"
-	@echo "make test-doors   the tests with the real OpenEnv, TRL and verl, in another (3 GB)"
+	@echo "make test-doors   the tests with the real OpenEnv, TRL and verl, in another (2 GB)"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  the benchmarks"
 
