@@ -51,7 +51,7 @@ def cef(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["reproduce", "--preset", "huge", "--out", "run"], "preset 'huge'"),
+        (["reproduce", "--preset", "huge", "--out", "run"], "config 'huge'"),
         (["reproduce", "--preset", "missing.yaml", "--out", "run"], "missing.yaml"),
         (["problems", "list", "nowhere:x"], "unknown scheme"),
         (["problems", "list", "builtin:medium"], "unknown split"),

@@ -3,24 +3,23 @@
 Presets live in `training/configs/*.yaml`. Unknown keys are errors: a typo must not train something else.
 """
 
-from importlib.resources import files
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
-import yaml
 from pydantic import (
     Field,
     FiniteFloat,
     NonNegativeInt,
     PositiveInt,
-    ValidationError,
     field_validator,
     model_validator,
 )
 
-from cef_env.errors import UserError
 from cef_env.training.fields import PositiveRate, ProperShare, Rate, Strict
+from cef_env.training.reading import examples, read_config, validated
 from cef_env.training.rl_config import CoverageField, RLConfig
+
+FOLDER = "configs"
+"""Of the presets, in `training`."""
 
 
 class ModelConfig(Strict):
@@ -182,37 +181,12 @@ class Config(Strict):
 
 def presets() -> list[str]:
     """The names of the presets that come with the package."""
-    folder = files("cef_env.training") / "configs"
-    return sorted(
-        entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")
-    )
+    return examples(FOLDER)
 
 
 def load_config(name_or_path: str, seed: int | None = None) -> Config:
     """A preset by name, or a YAML file by path; `UserError` names the field that is wrong."""
-    if name_or_path in presets():
-        text = (files("cef_env.training") / "configs" / f"{name_or_path}.yaml").read_text()
-    elif name_or_path.endswith((".yaml", ".yml")):
-        try:
-            text = Path(name_or_path).read_text()
-        except OSError as error:
-            raise UserError(f"config {name_or_path!r} cannot be read: {error.strerror}") from error
-    else:
-        raise UserError(
-            f"preset {name_or_path!r} is unknown; choose {', '.join(presets())}, or give a .yaml file"
-        )
-    try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UserError(f"config {name_or_path!r} is not YAML: {str(error).splitlines()[0]}") from error
-    if not isinstance(data, dict):
-        raise UserError(f"config {name_or_path!r}: expected keys and values at the top level")
+    data = read_config(name_or_path, FOLDER)
     if seed is not None:
         data["seed"] = seed
-    try:
-        return Config.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        key = f", key {field}" if field else ""
-        raise UserError(f"config {name_or_path!r}{key}: {first['msg']}") from error
+    return validated(Config, data, name_or_path)

@@ -4,34 +4,28 @@ Unknown keys are errors, and what cannot work together is refused here, before a
 in `training/configs/openrlhf/`. Does not write command lines (see `launch.py`).
 """
 
-from importlib.resources import files
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     NonNegativeInt,
     PositiveInt,
-    ValidationError,
     field_validator,
     model_validator,
 )
 
-from cef_env.errors import UserError
-from cef_env.training.config import CoverageField, PositiveRate, Rate
+from cef_env.training.config import CoverageField
+from cef_env.training.fields import PositiveRate, Rate, Strict
 from cef_env.training.openrlhf import fields
 from cef_env.training.openrlhf.settings import AgentSettings, EnvironmentConfig, JudgeConfig, RewardConfig
+from cef_env.training.reading import examples, read_config, validated
+
+FOLDER = "configs/openrlhf"
+"""Of the examples, in `training`."""
 
 Value = bool | int | float | str | list[int | float | str] | None
 """Of a field of OpenRLHF: true is a switch, null or false leaves a field out, a list has several values."""
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def _absolute(path: str) -> str:
@@ -43,7 +37,7 @@ def _absolute(path: str) -> str:
 SharedPath = Annotated[str, AfterValidator(_absolute)]
 
 
-class ProblemsConfig(_Strict):
+class ProblemsConfig(Strict):
     """Where problems come from; the nodes that run engines must be able to read the same sources."""
 
     train: str
@@ -54,7 +48,7 @@ class ProblemsConfig(_Strict):
     """Only the first so many problems of `eval`."""
 
 
-class ClusterConfig(_Strict):
+class ClusterConfig(Strict):
     """GPUs, and who has them. `engines` x `tensor_parallel` is what vLLM gets."""
 
     nodes: PositiveInt
@@ -97,7 +91,7 @@ class ClusterConfig(_Strict):
         return (self.train_nodes or self.nodes) * self.gpus_per_node
 
 
-class RolloutConfig(_Strict):
+class RolloutConfig(Strict):
     """What is sampled for one step."""
 
     prompts: PositiveInt = 64
@@ -114,7 +108,7 @@ class RolloutConfig(_Strict):
     """Of sampling, in evaluation."""
 
 
-class RLConfig(_Strict):
+class RLConfig(Strict):
     """The update, the same at every coverage."""
 
     estimator: Literal["group_norm", "dr_grpo", "rloo", "reinforce_baseline", "reinforce"] = "group_norm"
@@ -143,7 +137,7 @@ class RLConfig(_Strict):
     """Of data order and sampling."""
 
 
-class SFTConfig(_Strict):
+class SFTConfig(Strict):
     """The warm start."""
 
     dataset: str | None = None
@@ -159,12 +153,12 @@ class SFTConfig(_Strict):
     """Peak of AdamW's learning rate."""
 
 
-class FieldsConfig(_Strict):
+class FieldsConfig(Strict):
     """Fields of OpenRLHF's command line that this configuration has no key for, by their dotted names."""
 
-    rl: dict[str, Value] = {}
+    rl: dict[str, Value] = Field(default_factory=dict)
     """Of `openrlhf.cli.train_ppo_ray`."""
-    sft: dict[str, Value] = {}
+    sft: dict[str, Value] = Field(default_factory=dict)
     """Of `openrlhf.cli.train_sft`."""
 
     @field_validator("rl", "sft")
@@ -175,7 +169,7 @@ class FieldsConfig(_Strict):
         return value
 
 
-class LaunchConfig(_Strict):
+class LaunchConfig(Strict):
     """A warm start, an RL run at each coverage, and their merge, on one cluster."""
 
     name: Annotated[str, Field(pattern=r"^[\w.-]+$")]
@@ -254,33 +248,9 @@ class LaunchConfig(_Strict):
 
 def presets() -> list[str]:
     """The names of the examples that come with the package."""
-    folder = files("cef_env.training") / "configs" / "openrlhf"
-    return sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir())
+    return examples(FOLDER)
 
 
 def load_launch(name_or_path: str) -> LaunchConfig:
     """An example by name, or a YAML file by path; `UserError` names the field that is wrong."""
-    if name_or_path in presets():
-        folder = files("cef_env.training") / "configs" / "openrlhf"
-        text = (folder / f"{name_or_path}.yaml").read_text()
-    elif name_or_path.endswith((".yaml", ".yml")):
-        try:
-            text = Path(name_or_path).read_text()
-        except OSError as error:
-            raise UserError(f"config {name_or_path!r} cannot be read: {error.strerror}") from error
-    else:
-        raise UserError(
-            f"config {name_or_path!r} is unknown; choose {', '.join(presets())}, or give a .yaml file"
-        )
-    try:
-        data = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise UserError(f"config {name_or_path!r} is not YAML: {str(error).splitlines()[0]}") from error
-    try:
-        return LaunchConfig.model_validate(data)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"]) or "(whole)"
-        raise UserError(
-            f"config {name_or_path!r}, key {field}: {first['msg'].removeprefix('Value error, ')}"
-        ) from error
+    return validated(LaunchConfig, read_config(name_or_path, FOLDER), name_or_path)

@@ -103,7 +103,7 @@ def test_an_unknown_example_or_file_is_refused(name: str) -> None:
 
 
 def test_a_file_that_is_no_configuration_is_refused(tmp_path: Path) -> None:
-    for text, named in (("a: [", "not YAML"), ("- a", "whole"), ("", "whole")):
+    for text, named in (("a: [", "not YAML"), ("- a", "keys and values"), ("", "keys and values")):
         (tmp_path / "bad.yaml").write_text(text)
         with pytest.raises(UserError, match=named):
             load_launch(str(tmp_path / "bad.yaml"))
