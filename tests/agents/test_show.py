@@ -131,7 +131,7 @@ def test_what_is_told_of_an_episode_cannot_steer_the_terminal(
     st.booleans(),
 )
 def test_the_parts_of_a_message_are_what_a_pattern_finds(text: str, question: bool) -> None:
-    fence = r"^(?P<fence>```+)(?P<language>\w*)[^\n]*\n(?P<code>(?s:.*?))^(?P=fence)[ \t]*$"
+    fence = r"^(?P<fence>`{3,}+)(?P<language>\w*)[^\n]*\n(?P<code>(?s:.*?))^(?P=fence)[ \t]*$"
     tags = r"<tool_call>(?s:(?P<call>.*?))</tool_call>|<tool_response>(?s:(?P<response>.*?))</tool_response>|"
     expected: list[tuple[str, str]] = []
     position = 0
