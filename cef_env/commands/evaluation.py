@@ -3,7 +3,7 @@
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.markup import escape
@@ -11,9 +11,6 @@ from rich.markup import escape
 from cef_env.commands.console import Out, console, errors
 from cef_env.commands.merging import parse_alphas
 from cef_env.errors import UserError
-
-if TYPE_CHECKING:
-    from cef_env.eval.counts import Tables
 
 eval_app = typer.Typer(
     help="Sample and judge a sweep over alpha; join, import and export sweeps.",
@@ -225,18 +222,14 @@ def show_run(out: Path, page: Path) -> None:
 
 
 def show_sweep(folder: Path, partial: bool = False) -> None:
-    """Outcome rates and claims of a sweep."""
+    """Outcome rates of a sweep, and claims where an alpha was sampled; the numbers of its page."""
     from cef_env.eval import read_tables
-
-    show_tables(read_tables(folder, partial))
-
-
-def show_tables(tables: "Tables") -> None:
-    """Outcome rates, and claims where an alpha was sampled."""
     from cef_env.eval.analysis import analyse
+    from cef_env.eval.plan import read_plan
     from cef_env.eval.table import claims_table, outcome_table
 
-    splits = analyse(tables)
+    tables = read_tables(folder, partial)
+    splits = analyse(tables, int(read_plan(folder).config.get("seed", 0)))
     for split in splits.values():
         console.print(outcome_table(split))
     if any(split.claims for split in splits.values()):

@@ -9,11 +9,13 @@ from typer.testing import CliRunner
 
 from cef_env.cli import app
 from cef_env.errors import UserError
+from cef_env.eval.analysis import analyse
 from cef_env.eval.plan import Plan, Work
 from cef_env.eval.programs import Judgement, Program, ProgramStore
 from cef_env.eval.reader import read_answers
 from cef_env.eval.records import Member
 from cef_env.eval.store import SampleStore
+from cef_env.eval.table import cell
 from cef_env.eval.tables import read_tables
 from tests.eval import pages, synthetic
 
@@ -57,6 +59,21 @@ def test_a_folder_of_eval_gets_a_page_with_its_programs(folder: Path) -> None:
     assert 0 < int(held[1]) <= int(held[2]) == 6 * 4 * 3
     assert "The statements of hard are missing: " in page
     assert (folder / "report" / "figures" / "hard-frontier.svg").is_file()
+
+
+def test_the_terminal_shows_the_numbers_of_the_page(tmp_path: Path) -> None:
+    """Intervals are drawn with the seed of the sweep, wherever they are shown."""
+    folder = make_folder(tmp_path / "seeded", seed=1)
+    done = CliRunner().invoke(app, ["report", str(folder)])
+    shown = set(re.findall(r"\d\.\d{3} ±\d\.\d{3}", done.output))
+    cells = {
+        seed: {
+            cell(rate) for point in analyse(read_tables(folder), seed)["hard"].frontier.points
+            for rate in point.rates.values()
+        }
+        for seed in (0, 1)
+    }  # fmt: skip
+    assert cells[0] != cells[1] == shown
 
 
 def test_answers_come_with_program_and_verdicts(folder: Path) -> None:
