@@ -10,7 +10,7 @@ Judged chunk by chunk, so an import can be killed and continued. Command: `cef e
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +150,7 @@ def import_answers(
         stack.enter_context(exclusive(out / "lock", f"folder {str(out)!r}"))
         claim(out, plan)
         store = stack.enter_context(SampleStore(out / SAMPLES))
-        kept = stack.enter_context(ProgramStore(out))
+        kept = stack.enter_context(closing(ProgramStore(out)))
         done = sum(chunk.size for chunk in store.done)
         for chunk in chunks:
             if chunk in store.done:

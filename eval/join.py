@@ -7,6 +7,7 @@ different sweeps, a shard that is missing, given twice or not complete: each by 
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from io import BufferedWriter
 from pathlib import Path
@@ -45,7 +46,7 @@ def join(out: Path, shards: Sequence[Path], progress: Callable[[int, int, str], 
         _interleave(stream, folders, total, progress)
         stream.flush()
         os.fsync(stream.fileno())
-    with ProgramStore(out) as programs:
+    with closing(ProgramStore(out)) as programs:
         _programs(folders, chunks, programs)
         for folder in folders:
             programs.append({}, list(read_judgements(folder)))

@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from cef_env.errors import UserError
@@ -100,7 +99,8 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 class ProgramStore:
-    """Programs and judgements of a folder, each kept once. Not locked: the sample store beside it is."""
+    """Programs and judgements of a folder, each kept once; for `contextlib.closing`. Not locked: the sample
+    store beside it is."""
 
     def __init__(self, folder: Path) -> None:
         self._known: set[str] = set()
@@ -123,14 +123,6 @@ class ProgramStore:
     def close(self) -> None:
         self._programs.close()
         self._verdicts.close()
-
-    def __enter__(self) -> "ProgramStore":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def read_programs(folder: Path, wanted: Collection[str] | None = None) -> Iterator[Program]:

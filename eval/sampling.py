@@ -11,6 +11,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -95,7 +96,7 @@ def sweep(
     total = sum(chunk.size for chunk in chunks)
     with (
         SampleStore(folder / SAMPLES) as store,
-        ProgramStore(folder) as programs,
+        closing(ProgramStore(folder)) as programs,
         ThreadPoolExecutor(CHUNKS_IN_FLIGHT) as threads,
     ):
         done = sum(chunk.size for chunk in store.done)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def make_folder(out: Path, seed: int) -> Path:
     plan = Plan(work, 6, 4, config)
     out.mkdir(parents=True)
     (out / "plan.json").write_text(json.dumps(plan.to_json()))
-    with ProgramStore(out) as programs, SampleStore(out / "samples.jsonl") as store:
+    with closing(ProgramStore(out)) as programs, SampleStore(out / "samples.jsonl") as store:
         for chunk in plan.chunks():
             mine = [s for s in samples if s.alpha == chunk.member.alpha]
             answers = [pages.answer(s) for s in mine if s.program_sha256]
