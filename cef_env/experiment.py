@@ -23,7 +23,7 @@ from cef_env.eval.plan import FILE, Plan, Work, first_difference
 from cef_env.eval.records import Member
 from cef_env.files import exclusive, read_json, write_json
 from cef_env.judge import Judge
-from cef_env.problems import ProblemSet, builtin
+from cef_env.problems import ProblemSet
 from cef_env.sandbox.tiers import resolve
 from cef_env.training.config import Config
 from cef_env.ui import Reporter
@@ -145,8 +145,10 @@ def rl_stage(name: str) -> Callable[[Run, Path], None]:
 
 def evaluation_problems(config: Config) -> dict[str, ProblemSet]:
     """The held-out problems of each split: fixed by the seed, disjoint from training by composition."""
+    from cef_env.training.settings import problems_of
+
     return {
-        split: builtin.load(split, count=count, seed=config.seed)
+        split: problems_of(config, split, count, config.seed)
         for split, count in config.sweep.problems.items()
     }
 
@@ -156,6 +158,7 @@ def sweep_stage(run: Run, folder: Path) -> None:
     from cef_env.eval.sampling import sweep
     from cef_env.merge import apply_alpha, load_state_dict
     from cef_env.training.hardware import Hardware
+    from cef_env.training.settings import ENVIRONMENTS, env_options
 
     config = run.config
     model, tokenizer = load_model(run.warm_start)
@@ -172,7 +175,8 @@ def sweep_stage(run: Run, folder: Path) -> None:
     plan = sweep_plan(config, problems)
     keep_plan(folder, plan)
     with run.reporter.bar("sweep", sum(chunk.size for chunk in plan.chunks())) as progress:
-        sweep(plan, folder, agent_of, problems, run.judge, config.seed, progress)
+        env_id, options = ENVIRONMENTS[config.setting], env_options(config)
+        sweep(plan, folder, agent_of, problems, run.judge, config.seed, progress, env_id, options)
 
 
 def sweep_plan(config: Config, problems: dict[str, ProblemSet]) -> Plan:
@@ -216,6 +220,7 @@ def write_run_report(root: Path, config: Config, out: Path | None = None) -> Pat
     coverages = {name: "inf" if k is None else k for name, k in config.coverages.items()}
     meta = {
         "preset": config.preset,
+        "setting": config.setting,
         "seed": config.seed,
         "coverages": coverages,
         "sandbox tier": sorted({manifest["sandbox_tier"] for manifest in manifests}),
