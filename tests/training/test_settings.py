@@ -57,6 +57,7 @@ def pools(tmp_path_factory: pytest.TempPathFactory, judge: Judge) -> dict[str, l
 def warm_starts(
     tmp_path_factory: pytest.TempPathFactory, judge: Judge, pools: dict[str, list[Conversation]]
 ) -> dict[str, Path]:
+    torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("warm")
     return {setting: train_sft(of(setting), folder / setting, quiet, judge) for setting in SETTINGS}
 
@@ -227,13 +228,17 @@ def test_failures_are_shown_in_the_setting_of_one_turn_only(section: str, tmp_pa
         load_config(str(path))
 
 
-def test_a_preset_goes_before_the_sizes_of_the_setting(tmp_path: Path) -> None:
+def test_a_preset_holds_sizes_for_each_setting(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
-    path.write_text("preset: own\nsetting: agentic\nsft: {steps: 7}\n")
-    config = load_config(str(path))
-    laptop = load_config("laptop", setting="agentic")
-    assert (config.setting, config.sft.steps) == ("agentic", 7)
-    assert config.sft.episodes == laptop.sft.episodes
-    assert load_config(str(path), setting="reasoning").max_new_tokens == load_config("laptop").max_new_tokens
+    path.write_text(
+        "preset: own\nsft: {steps: 7, batch_size: 5}\nsettings: {agentic: {sft: {steps: 9}, max_turns: 3}}\n"
+    )
+    plain, agentic = load_config(str(path)), load_config(str(path), setting="agentic")
+    assert (plain.setting, plain.sft.steps, plain.sft.batch_size) == ("reasoning", 7, 5)
+    assert (agentic.setting, agentic.sft.steps, agentic.sft.batch_size) == ("agentic", 9, 5)
+    assert agentic.max_turns == 3
     with pytest.raises(UserError, match="key setting"):
         load_config("laptop", setting="tools")
+    path.write_text("preset: own\nsettings: {tools: {}}\n")
+    with pytest.raises(UserError, match="key settings: give sizes by setting: reasoning, tool_use, agentic"):
+        load_config(str(path))
