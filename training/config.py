@@ -15,11 +15,14 @@ from pydantic import (
 )
 
 from cef_env.training.fields import PositiveRate, ProperShare, Rate, Strict
-from cef_env.training.reading import examples, read_config, validated
+from cef_env.training.reading import examples, layered, read_config, validated
 from cef_env.training.rl_config import CoverageField, RLConfig
 
 FOLDER = "configs"
 """Of the presets, in `training`."""
+SETTINGS_FOLDER = "configs/settings"
+"""Of the sizes of a setting that a preset does not name itself."""
+Setting = Literal["reasoning", "tool_use", "agentic"]
 
 
 class ModelConfig(Strict):
@@ -84,6 +87,9 @@ SUBTLE = MixtureConfig(brute_force=0.45, efficient=0.06, brute_force_bug=0.10, e
 REPAIR = MixtureConfig(brute_force=0.20, efficient=0.25, brute_force_bug=0.10, efficient_bug=0.45)
 """Shown a failure, this policy tries the efficient program more often, and mostly gets it wrong."""
 
+FIX = MixtureConfig(brute_force=0.30, efficient=0.35, brute_force_bug=0.05, efficient_bug=0.30)
+"""Once a sample has failed, this policy is right more often, and still often wrong."""
+
 
 class SFTConfig(Strict):
     """The warm start: supervised next-token training on programs of the train split."""
@@ -112,6 +118,10 @@ class SFTConfig(Strict):
     """How many failures are judged for these examples, half at each coverage."""
     mixture_repair: MixtureConfig = REPAIR
     """What the answers to failures are."""
+    episodes: PositiveInt = 1000
+    """tool_use and agentic: how many episodes a scripted agent plays, which the warm start learns from."""
+    mixture_fix: MixtureConfig = FIX
+    """tool_use and agentic: what replaces a program that failed a sample."""
     save_every: PositiveInt = 50
     """Steps between resumable checkpoints."""
 
@@ -145,10 +155,14 @@ class Config(Strict):
 
     preset: str
     """The name that messages and reports use."""
+    setting: Setting = "reasoning"
+    """Of the paper: one turn, turns with Python calls, or turns in a terminal (`settings.py`)."""
+    max_turns: Annotated[int, Field(ge=2)] = 4
+    """tool_use and agentic: messages of an episode, the one that answers included."""
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     """Every random choice derives from it."""
     max_new_tokens: PositiveInt = 128
-    """Token budget of one answer, in training and evaluation."""
+    """Token budget of one message, in training and evaluation."""
     coverages: dict[Literal["low", "high"], CoverageField] = Field(default={"low": 2, "high": None})
     """Coverage k of the two RL runs; inf for all tests."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
@@ -171,6 +185,12 @@ class Config(Strict):
         return value
 
     @model_validator(mode="after")
+    def _repair_is_single_turn(self) -> Self:
+        if self.setting != "reasoning" and (self.sft.repair_share or self.rl.repair_share):
+            raise ValueError(f"repair_share is for setting reasoning; {self.setting} shows no failures")
+        return self
+
+    @model_validator(mode="after")
     def _reward_is_known(self) -> Self:
         reward = self.rl.reward
         for name, coverage in self.coverages.items():
@@ -184,9 +204,17 @@ def presets() -> list[str]:
     return examples(FOLDER)
 
 
-def load_config(name_or_path: str, seed: int | None = None) -> Config:
-    """A preset by name, or a YAML file by path; `UserError` names the field that is wrong."""
+def load_config(name_or_path: str, seed: int | None = None, setting: str | None = None) -> Config:
+    """A preset by name, or a YAML file by path; `UserError` names the field that is wrong.
+
+    `seed` and `setting` go before those of the file. What the file does not name has the default of its
+    setting (`configs/settings`).
+    """
     data = read_config(name_or_path, FOLDER)
     if seed is not None:
         data["seed"] = seed
+    if setting is not None:
+        data["setting"] = setting
+    if data.get("setting") in examples(SETTINGS_FOLDER):
+        data = layered(read_config(data["setting"], SETTINGS_FOLDER), data)
     return validated(Config, data, name_or_path)
