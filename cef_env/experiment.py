@@ -1,11 +1,10 @@
-"""The stages of `cef reproduce`: warm start, two RL runs, sweep over alpha, report.
+"""The stages of `cef reproduce`: warm start, RL runs, sweep over alpha, report.
 
 Each stage leaves its artefacts and a manifest in its own folder of the run directory and is skipped when
 it is done; within a stage, training and sampling continue where they were. Killed at any moment and run
 again, the run ends with the same summary.json. Command: `cef reproduce --preset laptop --out runs/demo`.
 """
 
-import json
 import platform
 import resource
 import time
@@ -19,20 +18,14 @@ from pydantic import ValidationError
 
 from cef_env import __version__
 from cef_env.errors import UserError
-from cef_env.eval.plan import FILE, Plan, Work, first_difference
-from cef_env.eval.records import Member
+from cef_env.eval.plan import first_difference
 from cef_env.files import exclusive, read_json, write_json
 from cef_env.judge import Judge
-from cef_env.problems import ProblemSet, builtin
 from cef_env.sandbox.tiers import resolve
+from cef_env.sweeps import sweep_stage, variants_stage
 from cef_env.training.config import Config
 from cef_env.ui import Reporter
 
-NOTES = (
-    "The model is tiny and the problems are generated: this run says whether the "
-    "paper's picture appears in miniature, not how large its effects are.",
-    "One seed is one draw. Before drawing a conclusion, repeat with other seeds (`cef reproduce --seed`).",
-)
 PACKAGES = ("gymnasium", "numpy", "tokenizers", "torch", "transformers")
 
 
@@ -50,10 +43,15 @@ class Run:
 
     @property
     def warm_start(self) -> Path:
-        return self.root / "sft" / "model"
+        return self.root / (self.config.warm_start or "sft/model")
 
     def endpoint(self, name: str) -> Path:
-        return self.root / f"rl_{name}" / "model"
+        """Checkpoint of the RL run `low`, `high` or of a variant."""
+        return self.root / rl_folder(name) / "model"
+
+
+def rl_folder(name: str) -> str:
+    return f"rl_{name.replace(' ', '_')}"
 
 
 def reproduce(config: Config, out: Path, reporter: Reporter) -> Path:
@@ -69,7 +67,7 @@ def reproduce(config: Config, out: Path, reporter: Reporter) -> Path:
     with exclusive(out / "lock", f"run directory {str(out)!r}"):
         with Judge(cache=out / "judge.sqlite") as judge:
             run = Run(config, out, judge, reporter)
-            for name, work in STAGES.items():
+            for name, work in stages(config).items():
                 run_stage(run, name, work)
     return out / "report" / "report.html"
 
@@ -131,143 +129,33 @@ def sft_stage(run: Run, folder: Path) -> None:
 
 
 def rl_stage(name: str) -> Callable[[Run, Path], None]:
-    """The RL run at the coverage called `name` (low or high)."""
+    """The RL run called `name`: low, high or a variant."""
 
     def work(run: Run, folder: Path) -> None:
         from cef_env.training.grpo import train_rl
 
-        coverage = run.config.coverages[name]  # type: ignore[index]
-        with run.reporter.bar(f"rl_{name}", run.config.rl.steps) as progress:
-            train_rl(run.config, coverage, run.warm_start, folder, run.judge, progress)
+        coverage, rl = run.config.runs()[name]
+        config = run.config.model_copy(update={"rl": rl})
+        with run.reporter.bar(folder.name, rl.steps) as progress:
+            train_rl(config, coverage, run.warm_start, folder, run.judge, progress)
 
     return work
 
 
-def evaluation_problems(config: Config) -> dict[str, ProblemSet]:
-    """The held-out problems of each split: fixed by the seed, disjoint from training by composition."""
-    return {
-        split: builtin.load(split, count=count, seed=config.seed)
-        for split, count in config.sweep.problems.items()
-    }
-
-
-def sweep_stage(run: Run, folder: Path) -> None:
-    from cef_env.agents.transformers_agent import TransformersAgent, load_model
-    from cef_env.eval.sampling import sweep
-    from cef_env.merge import apply_alpha, load_state_dict
-    from cef_env.training.hardware import Hardware
-
-    config = run.config
-    model, tokenizer = load_model(run.warm_start)
-    model.to(Hardware.choose("float32").device)
-    agent = TransformersAgent(model, tokenizer, config.sweep.temperature, config.max_new_tokens)
-    low, high = (load_state_dict(run.endpoint(name)) for name in ("low", "high"))
-
-    def agent_of(member: Member) -> TransformersAgent:
-        assert member.alpha is not None
-        apply_alpha(model, low, high, member.alpha)
-        return agent
-
-    problems = evaluation_problems(config)
-    plan = sweep_plan(config, problems)
-    keep_plan(folder, plan)
-    with run.reporter.bar("sweep", sum(chunk.size for chunk in plan.chunks())) as progress:
-        sweep(plan, folder, agent_of, problems, run.judge, config.seed, progress)
-
-
-def sweep_plan(config: Config, problems: dict[str, ProblemSet]) -> Plan:
-    """Alphas outer loop; a chunk holds all answers to some problems."""
-    work = tuple(
-        Work(Member(alpha), split, problem_set.ids, config.sweep.samples)
-        for alpha in config.sweep.alphas
-        for split, problem_set in problems.items()
-    )
-    identity = {"seed": config.seed, "temperature": config.sweep.temperature}
-    return Plan(work, config.sweep.chunk_problems, config.sweep.samples, identity)
-
-
-def keep_plan(folder: Path, plan: Plan) -> None:
-    """Writes the plan of a sweep that has none: runs of earlier versions kept samples alone, and their
-    config.json says already whose they are."""
-    if not (folder / FILE).exists():
-        write_json(folder / FILE, plan.to_json())
-
-
 def report_stage(run: Run, folder: Path) -> None:
+    from cef_env.run_report import write_run_report
+
     write_run_report(run.root, run.config)
 
 
-def write_run_report(root: Path, config: Config, out: Path | None = None) -> Path:
-    """Summary, figures and report of a run whose sweep is done; returns the path of the page.
-
-    `out`: by default `report` inside the run.
-
-    The summary holds only what samples and config determine, so that equal runs give equal files.
-    """
-    from cef_env.eval import read_tables
-    from cef_env.eval.reader import read_answers
-    from cef_env.eval.report import write_report
-
-    keep_plan(root / "sweep", sweep_plan(config, evaluation_problems(config)))
-    tables = read_tables(root / "sweep")
-    remedy = "delete it, and run the same command again"
-    manifests = [read_json(path, remedy) for path in root.glob("*/manifest.json")]
-    manifests.sort(key=lambda manifest: list(STAGES).index(manifest["stage"]))
-    coverages = {name: "inf" if k is None else k for name, k in config.coverages.items()}
-    meta = {
-        "preset": config.preset,
-        "seed": config.seed,
-        "coverages": coverages,
-        "sandbox tier": sorted({manifest["sandbox_tier"] for manifest in manifests}),
-        "config": config.model_dump(mode="json") | {"coverages": coverages},
-    }
-    logs = [
-        {"run": name, **json.loads(line)}
-        for name in ("rl_low", "rl_high")
-        for line in (root / name / "log.jsonl").read_text().splitlines()
-    ]
-    notes = list(NOTES)
-    if config.preset == "smoke":
-        notes.insert(0, "This is the smoke preset: the model is hardly trained and the numbers mean nothing.")
-    low, high = (root / f"rl_{name}" / "model" / "model.safetensors" for name in ("low", "high"))
-    if low.read_bytes() == high.read_bytes():
-        notes.insert(
-            0,
-            "The two trained checkpoints hold the same weights, so every alpha is one model: "
-            "whatever differs below is chance. Train longer.",
-        )
-    return write_report(
-        out or root / "report",
-        tables,
-        meta,
-        train_log=logs,
-        notes=notes,
-        seed=config.seed,
-        answers=read_answers(root / "sweep", list(tables.values())),
-        problems={s: {p.id: p for p in found} for s, found in evaluation_problems(config).items()},
-        made={
-            "effective alphas": "those asked for: weights in float32, averaged in memory",
-            "python": sorted({manifest["python"] for manifest in manifests}),
-            "versions": manifests[0]["versions"],
-        },
-        stages=manifests,
-    )
+def stages(config: Config) -> dict[str, Callable[[Run, Path], None]]:
+    """What a run of this config does, in order, by the name of its folder."""
+    found: dict[str, Callable[[Run, Path], None]] = {} if config.warm_start else {"sft": sft_stage}
+    found |= {rl_folder(name): rl_stage(name) for name in config.runs()}
+    found["sweep"] = sweep_stage
+    if config.variants:
+        found["variants"] = variants_stage
+    return found | {"report": report_stage}
 
 
-STAGES: dict[str, Callable[[Run, Path], None]] = {
-    "sft": sft_stage,
-    "rl_low": rl_stage("low"),
-    "rl_high": rl_stage("high"),
-    "sweep": sweep_stage,
-    "report": report_stage,
-}
-
-__all__ = [
-    "STAGES",
-    "Run",
-    "claim_directory",
-    "evaluation_problems",
-    "reproduce",
-    "run_stage",
-    "write_run_report",
-]
+__all__ = ["Run", "claim_directory", "reproduce", "run_stage", "stages"]

@@ -71,7 +71,8 @@ class Rollouts:
         self._hardware = hardware
         self._groups = rl.problems_per_step - rl.repair_groups
         self._base = rl.steps * rl.problems_per_step
-        problems = builtin.load("train", count=self._base * (1 + rl.max_redraws), seed=config.seed)
+        count = self._base * (1 + rl.max_redraws)
+        problems = builtin.load("train", count=count, seed=config.seed, graded=config.graded)
         self._ids = problems.ids
         made: dict[str, Any] = {"coverage": coverage, "problems": problems, "judge": judge}
 

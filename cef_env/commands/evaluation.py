@@ -195,7 +195,7 @@ def report(
         show_sweep(run)
         console.print(f"Report: {escape(str(page))}", soft_wrap=True)
         return
-    from cef_env.experiment import write_run_report
+    from cef_env.run_report import write_run_report
     from cef_env.training import Config
 
     path = run / "config.json"

@@ -15,8 +15,8 @@ Size classes say what the tests ask for:
     large4   it fails under 10^4 characters already (coverage 4)
     large6   it fails only on tests of 10^5 characters and more (coverage 6 or all)
 
-Problems are small or large; *graded* ones are of the last four classes, which a statement does not tell apart.
-Then every coverage asks for something else, and neither way to solve a problem is always right.
+Problems are small or large; *graded* ones are of the last four classes, which a statement does not tell
+apart. Then every coverage asks for something else, and neither way to solve a problem is always right.
 """
 
 import hashlib

@@ -1,7 +1,8 @@
 """Arrays for tests: which sizes a problem has, and shapes of arrays in which bugs and slow code show.
 
 Lengths in characters follow the definition of coverage: every problem has tests in each decade from
-under 10 characters up, all but small and weak problems to over 10^5. Does not choose `k` and does not run programs.
+under 10 characters up, all but small and weak problems to over 10^5. Does not choose `k` and runs no
+program.
 """
 
 import random
