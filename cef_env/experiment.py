@@ -8,7 +8,7 @@ again, the run ends with the same summary.json. Command: `cef reproduce --preset
 import platform
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -54,8 +54,8 @@ def rl_folder(name: str) -> str:
     return f"rl_{name.replace(' ', '_')}"
 
 
-def reproduce(config: Config, out: Path, reporter: Reporter) -> Path:
-    """Runs every stage that is not done yet; returns the path of the report.
+def reproduce(config: Config, out: Path, reporter: Reporter, only: Collection[str] | None = None) -> Path:
+    """Runs every stage that is not done yet, or those named in `only`; returns the path of the report.
 
     Raises `UserError` when `out` belongs to another config or another process is working on it.
     """
@@ -68,7 +68,8 @@ def reproduce(config: Config, out: Path, reporter: Reporter) -> Path:
         with Judge(cache=out / "judge.sqlite") as judge:
             run = Run(config, out, judge, reporter)
             for name, work in stages(config).items():
-                run_stage(run, name, work)
+                if only is None or name in only:
+                    run_stage(run, name, work)
     return out / "report" / "report.html"
 
 
