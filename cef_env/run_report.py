@@ -38,6 +38,7 @@ def write_run_report(root: Path, config: Config, out: Path | None = None) -> Pat
     coverages = {name: "inf" if k is None else k for name, k in config.coverages.items()}
     meta = {
         "preset": config.preset,
+        "setting": config.setting,
         "seed": config.seed,
         "coverages": coverages,
         "sandbox tier": sorted({manifest["sandbox_tier"] for manifest in manifests}),

@@ -13,7 +13,7 @@ from cef_env.eval.plan import FILE, Plan, Work
 from cef_env.eval.records import Member
 from cef_env.eval.shape import STABLE
 from cef_env.files import write_json
-from cef_env.problems import ProblemSet, builtin
+from cef_env.problems import ProblemSet
 from cef_env.training.config import Config
 
 if TYPE_CHECKING:
@@ -23,11 +23,10 @@ if TYPE_CHECKING:
 
 def evaluation_problems(config: Config) -> dict[str, ProblemSet]:
     """The held-out problems of each split: fixed by a seed, disjoint from training by composition."""
+    from cef_env.training.settings import problems_of
+
     seed = config.seed if config.sweep.problem_seed is None else config.sweep.problem_seed
-    return {
-        split: builtin.load(split, count=count, seed=seed, graded=config.graded)
-        for split, count in config.sweep.problems.items()
-    }
+    return {split: problems_of(config, split, count, seed) for split, count in config.sweep.problems.items()}
 
 
 def recipes(config: Config) -> list[Recipe]:
@@ -111,8 +110,11 @@ def _sample(
     run: "Run", folder: Path, members: list[Member], agent_of: Callable[[Member], "TransformersAgent"]
 ) -> None:
     from cef_env.eval.sampling import sweep
+    from cef_env.training.settings import ENVIRONMENTS, env_options
 
-    problems = evaluation_problems(run.config)
-    plan = sweep_plan(run.config, problems, members)
+    config = run.config
+    problems = evaluation_problems(config)
+    plan = sweep_plan(config, problems, members)
     with run.reporter.bar(folder.name, sum(chunk.size for chunk in plan.chunks())) as progress:
-        sweep(plan, folder, agent_of, problems, run.judge, run.config.seed, progress)
+        env_id, options = ENVIRONMENTS[config.setting], env_options(config)
+        sweep(plan, folder, agent_of, problems, run.judge, config.seed, progress, env_id, options)

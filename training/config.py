@@ -200,6 +200,11 @@ class Config(Strict):
     rl: RLConfig = RLConfig()
     sweep: SweepConfig = SweepConfig()
 
+    @property
+    def most_tokens(self) -> int:
+        """Token budget of an episode."""
+        return self.max_new_tokens * (1 if self.setting == "reasoning" else self.max_turns)
+
     @field_validator("coverages")
     @classmethod
     def _both_and_ordered(cls, value: dict[str, int | None]) -> dict[str, int | None]:
