@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cef_env.errors import UserError
-from cef_env.experiment import claim_directory, reproduce, stages
+from cef_env.experiment.stages import claim_directory, reproduce, stages
 from cef_env.training import load_config
 from cef_env.ui import Reporter
 

@@ -189,7 +189,7 @@ def report(
         return
     run = runs[0]
     if (run / "study.json").is_file():
-        from cef_env.study_report import write_results
+        from cef_env.experiment.study_report import write_results
 
         show_study(run, write_results(run, out or run / "results"))
         return
@@ -200,7 +200,7 @@ def report(
         show_sweep(run)
         console.print(f"Report: {escape(str(page))}", soft_wrap=True)
         return
-    from cef_env.run_report import write_run_report
+    from cef_env.experiment.report import write_run_report
     from cef_env.training import Config
 
     path = run / "config.json"

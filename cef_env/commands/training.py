@@ -17,8 +17,8 @@ def reproduce(
     preset: Preset = "laptop", out: Out = Path("runs/demo"), seed: Seed = None, setting: Setting = None
 ) -> None:
     """The paper in miniature: warm start, RL at two coverages, sweep over alpha, report."""
-    from cef_env.experiment import reproduce as run
-    from cef_env.study import is_study, load_study, run_study
+    from cef_env.experiment.stages import reproduce as run
+    from cef_env.experiment.study import is_study, load_study, run_study
     from cef_env.training import load_config
     from cef_env.ui import Reporter
 

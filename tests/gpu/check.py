@@ -18,7 +18,7 @@ import torch
 from cef_env.agents.transformers_agent import load_model
 from cef_env.errors import UserError
 from cef_env.eval import read_samples
-from cef_env.experiment import Run, claim_directory, run_stage, stages
+from cef_env.experiment.stages import Run, claim_directory, run_stage, stages
 from cef_env.judge import Judge, Outcome
 from cef_env.merge import apply_alpha, plan
 from cef_env.merge import run as merge

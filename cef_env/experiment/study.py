@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from cef_env.errors import InUseError, UserError
 from cef_env.eval.plan import first_difference
-from cef_env.experiment import reproduce
+from cef_env.experiment.stages import reproduce
 from cef_env.files import exclusive, read_json, write_json
 from cef_env.training.config import SETTINGS_FOLDER, Config
 from cef_env.training.fields import Strict
@@ -109,7 +109,7 @@ def run_study(study: Study, out: Path, reporter: Reporter) -> Path:
             reporter.say(f"waiting for other processes: {len(left)} of {len(units)} parts are not done")
         waiting = True
         time.sleep(POLL_S)
-    from cef_env.study_report import write_results
+    from cef_env.experiment.study_report import write_results
 
     with exclusive(out / "lock", f"study {str(out)!r}"):
         return write_results(out, out / RESULTS)

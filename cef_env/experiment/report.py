@@ -6,9 +6,9 @@ Command: `cef report RUN`, once its sweep is done.
 import json
 from pathlib import Path
 
-from cef_env.experiment import rl_folder, stages
+from cef_env.experiment.stages import rl_folder, stages
+from cef_env.experiment.sweeps import evaluation_problems, keep_plan
 from cef_env.files import read_json
-from cef_env.sweeps import evaluation_problems, keep_plan
 from cef_env.training.config import Config
 
 NOTES = (

@@ -19,10 +19,10 @@ from pydantic import ValidationError
 from cef_env import __version__
 from cef_env.errors import UserError
 from cef_env.eval.plan import first_difference
+from cef_env.experiment.sweeps import sweep_stage, variants_stage
 from cef_env.files import exclusive, read_json, write_json
 from cef_env.judge import Judge
 from cef_env.sandbox.tiers import resolve
-from cef_env.sweeps import sweep_stage, variants_stage
 from cef_env.training.config import Config
 from cef_env.ui import Reporter
 
@@ -144,7 +144,7 @@ def rl_stage(name: str) -> Callable[[Run, Path], None]:
 
 
 def report_stage(run: Run, folder: Path) -> None:
-    from cef_env.run_report import write_run_report
+    from cef_env.experiment.report import write_run_report
 
     write_run_report(run.root, run.config)
 

@@ -18,7 +18,7 @@ from cef_env.training.config import Config
 
 if TYPE_CHECKING:
     from cef_env.agents.transformers_agent import TransformersAgent
-    from cef_env.experiment import Run
+    from cef_env.experiment.stages import Run
 
 
 def evaluation_problems(config: Config) -> dict[str, ProblemSet]:

@@ -16,9 +16,9 @@ from cef_env.eval import read_tables
 from cef_env.eval.intervals import Error, Interval, interval
 from cef_env.eval.study_claims import SPLIT, CellData, findings
 from cef_env.eval.study_page import StudyResult, write_study
-from cef_env.experiment import rl_folder
+from cef_env.experiment.stages import rl_folder
+from cef_env.experiment.study import Study, read_study
 from cef_env.files import read_json
-from cef_env.study import Study, read_study
 
 REMEDY = "delete its folder and run the same command again"
 FIXING = "online fixing"
