@@ -50,7 +50,7 @@ def number(row: dict[str, Any]) -> str:
 
 def filled(page: str, found: dict[str, Any]) -> str:
     """The page with what stands between the markers made anew."""
-    before, begin, rest = page.partition(BEGIN)
+    before, _begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:
         raise SystemExit(f"no {BEGIN} ... {END}")
