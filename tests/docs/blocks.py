@@ -9,7 +9,7 @@
 A comment on the line before a block changes that:
 
     <!-- needs: vllm (make test-vllm) -->    not run: what is missing here, and what covers it; its syntax is checked
-    <!-- in the test: `420` => `10` -->      run with this replaced
+    <!-- in the test: `420` => `10` -->      run with this replaced; FOLDER there is the folder of the test
     <!-- measured -->                        of a text: what was printed once; not compared
 
 An indented block is text; lines of it that begin with `cef ` must be commands that exist.

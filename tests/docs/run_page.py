@@ -8,6 +8,7 @@ import contextlib
 import doctest
 import io
 import json
+import os
 import subprocess
 import sys
 import traceback
@@ -36,6 +37,7 @@ def run(block: dict[str, Any], namespace: dict[str, Any]) -> str:
 
 
 def main() -> None:
+    sys.path[0] = os.getcwd()  # as `python FILE` in this folder
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for block in json.load(sys.stdin):
         try:

@@ -43,7 +43,6 @@ def environment(folder: Path) -> dict[str, str]:
         "PYTHONPATH": str(ROOT),
         "XDG_CACHE_HOME": str(folder / ".cache"),
         "COLUMNS": "110",
-        "HF_HUB_OFFLINE": "1",
     }
 
 
@@ -58,7 +57,7 @@ def test_the_blocks_of_the_page_run_and_print_what_it_shows(page: Path, tmp_path
             jobs.append(
                 {
                     "place": block.place, "page": block.page, "line": block.line, "language": block.language,
-                    "title": block.title, "text": block.tested, "output": None,
+                    "title": block.title, "text": block.tested.replace("FOLDER", str(tmp_path)), "output": None,
                 }
             )  # fmt: skip
         previous = block if block.language in ("python", "bash") and not block.title else None
