@@ -33,7 +33,7 @@ def environments(setting: str = "reasoning", judge: Any = None, **change: Any) -
 
 
 def play(places: Environments, source: str, *messages: str) -> Episode:
-    episode = Episode(places, Label(source, "shown", None).text())
+    episode = Episode(places, Label(source, "shown", None))
     episode.start()
     for message in messages:
         episode.step(message)
@@ -73,7 +73,7 @@ def test_rates_of_outcomes_leave_faults_out(source: str) -> None:
 
 
 def test_a_source_that_is_not_there_is_no_fault(source: str) -> None:
-    episode = Episode(environments(), Label("jsonl:/nowhere.jsonl", "shown", None).text())
+    episode = Episode(environments(), Label("jsonl:/nowhere.jsonl", "shown", None))
     with pytest.raises(UserError, match="nowhere"):
         episode.start()
     episode.end()
