@@ -126,8 +126,8 @@ class RLConfig(Strict):
     dynamic_sampling: bool = True
     """Draw another prompt for one whose episodes all have reward 0, or all 1."""
     repair_share: ProperShare = 0.0
-    """Online fixing (reasoning only): this share of the rows draws an answer first and, if it fails, shows all
-    samples that answer and how it failed (the prompt of `cef/Repair-v0`) instead of the problem alone."""
+    """Online fixing (reasoning only): this share of the rows draws an answer first and, if it fails, shows
+    all samples that answer and how it failed (the prompt of `cef/Repair-v0`), not the problem alone."""
     tokens_per_gpu: PositiveInt = 16384
     """Tokens of one micro-batch on one GPU; at least `rollout.max_length` / `ring_attention`."""
     ring_attention: PositiveInt = 1
