@@ -148,9 +148,8 @@ def test_from_yaml_to_advantages(setting: str, repair_share: float, tmp_path: Pa
     prompts = [json.loads(line)["prompt"] for line in written.path.read_text().splitlines()]
     right, wrong = ANSWERS
     # With online fixing, first answers fail more often, so that there is something to repair.
-    answers = {
-        prompt: (right, wrong, *[wrong] * (2 if repair_share else 0)) for prompt in sorted(set(prompts))
-    }
+    first = (right, wrong, wrong, wrong) if repair_share else ANSWERS
+    answers = dict.fromkeys(sorted(set(prompts)), first)
     if repair_share:
         answers |= dict.fromkeys(sorted(failures(config)), ANSWERS)
     teach(model, answers, setting)
@@ -208,19 +207,15 @@ def require_repairs(samples: list[Any], wrong: str) -> None:
     groups = [samples[start : start + 4] for start in range(0, len(samples), 4)]
     told = lambda group, name: sum(float(sample.info[f"cef_{name}"]) for sample in group)  # noqa: E731
     assert sorted(told(group, "repair_asked") for group in groups) == [0] * 4 + [4] * 4
-    repaired = [group for group in groups if told(group, "repair_judged")]
-    assert repaired
+    repaired = 0
     for group in groups:
         (prompt,) = {sample.prompts[0] for sample in group}
-        assert ("This program failed" in prompt) is (group in repaired)
-    for group in repaired:
-        assert told(group, "repair_judged") == 4
-        assert wrong in group[0].prompts[0]
+        assert told(group, "repair_judged") == (4 if "This program failed" in prompt else 0)
+        repaired += "This program failed" in prompt and wrong in prompt
+    assert repaired
     original = told(samples, "original_correct") / told(samples, "original_judged")
     fixed = told(samples, "repair_correct") / told(samples, "repair_judged")
-    print(
-        f"  {len(repaired)} of 4 first answers repaired; original pass rate {original:.2f}, fix rate {fixed:.2f}"
-    )
+    print(f"  {repaired} of 4 first answers repaired; pass rate {original:.2f}, fix rate {fixed:.2f}")
 
 
 def rollout(args: Any, model: str) -> tuple[list[Any], list[float]]:
