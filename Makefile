@@ -70,7 +70,7 @@ VENV_OPENRLHF ?= .venv-openrlhf
 .venv-openrlhf/installed: pyproject.toml
 	$(PYTHON) -m venv .venv-openrlhf
 	.venv-openrlhf/bin/pip install --quiet --disable-pip-version-check $(TORCH)
-	.venv-openrlhf/bin/pip install --quiet --disable-pip-version-check $(VLLM) transformers==5.15.0 ray==2.55.0 \
+	.venv-openrlhf/bin/pip install --quiet --disable-pip-version-check $(VLLM) transformers==5.15.0 "ray[default]==2.55.0" \
 	  datasets aiohttp sympy pylatexenc pytest hypothesis --editable ".[train,problems,terminal]"
 	.venv-openrlhf/bin/pip uninstall --quiet --yes torchvision torchaudio
 	.venv-openrlhf/bin/pip install --quiet --disable-pip-version-check --no-deps openrlhf==0.11.2
