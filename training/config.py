@@ -23,6 +23,7 @@ FOLDER = "configs"
 """Of the presets, in `training`."""
 SETTINGS_FOLDER = "configs/settings"
 """Of the sizes of a setting that a preset does not name itself."""
+CONTROL = r"^(random-direction|temperature=\d+(\.\d+)?(,\d+(\.\d+)?)*)$"
 Setting = Literal["reasoning", "tool_use", "agentic"]
 
 
@@ -145,7 +146,7 @@ class SweepConfig(Strict):
     """Problems per unit of work; a killed sweep redoes at most one."""
     temperature: PositiveRate = 1.0
     """Sampling temperature."""
-    controls: tuple[str, ...] = ()
+    controls: tuple[Annotated[str, Field(pattern=CONTROL)], ...] = ()
     """As of `cef eval --control`: random-direction (one for each alpha of [-0.5, 1.5] outside [0, 1]), or
     temperature=T."""
     problem_seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
