@@ -7,17 +7,16 @@ Does not play: see `trajectories.py`.
 """
 
 import random
+from collections.abc import Sequence
 
 from cef_env.agents.base import Message
 from cef_env.agents.debugger import passes, write_file
-from cef_env.envs.prompts import question
 from cef_env.envs.text import fenced
 from cef_env.envs.tools import call_text
-from cef_env.problems import ProblemSet
 from cef_env.problems.builtin import composition
 from cef_env.training.config import Config
 from cef_env.training.data import draw_answer, mixture_for
-from cef_env.training.settings import samples_text
+from cef_env.training.settings import SAMPLES
 
 FILE = "solution.py"
 TOOLS = "\n\n# Tools\n"
@@ -68,20 +67,25 @@ def fixed_parts(setting: str) -> list[str]:
 
 
 class ScriptedPolicy:
-    """Plays the problems of a set; what it does depends on the seed and the conversation alone."""
+    """Plays built-in problems; what it does depends on the seed and the conversation alone.
 
-    def __init__(self, config: Config, problems: ProblemSet, seed: int) -> None:
+    Args:
+        ids: of the problems that it may be asked.
+    """
+
+    def __init__(self, config: Config, ids: Sequence[str], seed: int) -> None:
         self._config = config
         self._seed = seed
-        self._asked = {question(problem): problem for problem in problems}
+        self._asked = {composition(id_).statement.rstrip(): id_ for id_ in ids}
 
     def act(self, messages: list[Message]) -> str:
-        problem = self._asked[messages[0]["content"].partition(TOOLS)[0]]
+        statement, _, samples = messages[0]["content"].partition(TOOLS)[0].partition(f"\n{SAMPLES}")
+        problem_id = self._asked[statement]
         turn = len(messages) // 2
         setting, last = self._config.setting, turn == self._config.max_turns - 1
         if turn and (last or passes(messages[-1]["content"])):
-            return hand_in(setting, self._program(problem.id, turn - 1))
-        return trial(setting, self._program(problem.id, turn), samples_text(problem))
+            return hand_in(setting, self._program(problem_id, turn - 1))
+        return trial(setting, self._program(problem_id, turn), samples)
 
     def _program(self, problem_id: str, turn: int) -> str:
         """What it tries in this turn."""

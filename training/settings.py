@@ -20,6 +20,8 @@ ENVIRONMENTS = {
 }
 SAMPLES = "Samples: "
 """What goes before them in a statement."""
+SIGNS = (" / ", " = ", "; ")
+"""Between the lines of an input, before the output, and before the next sample."""
 TOOL_TIME_S = 2.0
 """CPU seconds of a call of the Python tool: samples take milliseconds, and a loop without end is to cost
 little. Terminals bound the CPU time of programs by the command itself (`scripted.py`)."""
@@ -71,8 +73,9 @@ def with_samples(problem: Problem) -> Problem:
 
 def samples_text(problem: Problem) -> str:
     """Inputs and outputs of the samples in one line: `2 1 / 4 5 = 9; 1 3 / 7 = 2`."""
-    return "; ".join(
-        f"{test.input.rstrip().replace(chr(10), ' / ')} = {test.output.rstrip()}"
+    line, output, following = SIGNS
+    return following.join(
+        f"{test.input.rstrip().replace(chr(10), line)}{output}{test.output.rstrip()}"
         for test in problem.tests
         if test.sample
     )

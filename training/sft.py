@@ -73,6 +73,8 @@ def train_sft(config: Config, out: Path, progress: Progress, judge: Judge | None
         total = 0.0
         size = sft.micro_batch_size or sft.batch_size
         for micro, micro_mask in zip(ids.split(size), mask.split(size), strict=True):
+            longest = int(micro_mask.any(0).nonzero().max()) + 1
+            micro, micro_mask = micro[:, :longest], micro_mask[:, :longest]
             with hardware.autocast():
                 logprobs = answer_logprobs(model, micro)
             loss = -(logprobs * micro_mask[:, 1:]).sum() / mask.sum()

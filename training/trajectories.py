@@ -24,7 +24,7 @@ from cef_env.judge import Judge
 from cef_env.training.config import Config
 from cef_env.training.data import pad_sequences
 from cef_env.training.scripted import TOOLS, ScriptedPolicy, fixed_parts
-from cef_env.training.settings import SAMPLES, make_env, problems_of
+from cef_env.training.settings import SAMPLES, SIGNS, make_env, problems_of
 
 POOL_SEED = 7_919
 """Keeps the problems of the pool apart from those of RL, which are drawn with the run's own seed."""
@@ -58,7 +58,7 @@ def trajectory_pool(config: Config, folder: Path, judge: Judge | None, progress:
 
 def _play(config: Config, folder: Path, judge: Judge, progress: Any) -> None:
     problems = problems_of(config, "train", config.sft.episodes, config.seed + POOL_SEED)
-    policy = ScriptedPolicy(config, problems, config.seed)
+    policy = ScriptedPolicy(config, problems.ids, config.seed)
     plan = [(id_, 0) for id_ in problems.ids]
     make = partial(make_env, config, problems, judge, JUDGED)
     limits = Limits(concurrency=2 * judge.workers, retries=RETRIES)
@@ -82,7 +82,7 @@ def tool_tokens(setting: str, pool: Sequence[Conversation]) -> list[str]:
     """Texts that are to be one token each: what is the same around every program and in every first message,
     lines of programs as JSON holds them, and lines that tools answer."""
     parts = fixed_parts(setting)
-    found = dict.fromkeys([*parts, SAMPLES, "assistant\n", "user\n"])
+    found = dict.fromkeys([*parts, SAMPLES, *SIGNS, "assistant\n", "user\n"])
     found[TOOLS[1:] + pool[0][0]["content"].partition(TOOLS)[2]] = None
     for message in (message for conversation in pool for message in conversation[1:]):
         text = message["content"]
@@ -123,6 +123,6 @@ def encode(tokenizer: Any, conversation: Conversation) -> Encoded:
 def trajectory_batch(
     pool: Sequence[Encoded], size: int, rng: random.Random, pad: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(ids, mask) of `size` conversations from the pool; see `pad_sequences`."""
-    chosen = [rng.choice(pool) for _ in range(size)]
+    """(ids, mask) of `size` conversations from the pool, the shortest first; see `pad_sequences`."""
+    chosen = sorted((rng.choice(pool) for _ in range(size)), key=lambda encoded: len(encoded.tokens))
     return pad_sequences([c.tokens for c in chosen], [c.mask for c in chosen], pad)
