@@ -10,7 +10,7 @@ TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo smoke test test-docker test-openrlhf test-doors test-vllm lint bench clean
+.PHONY: help setup demo smoke test test-docker test-openrlhf test-doors test-vllm lint docs release bench clean
 
 help:
 	@echo "make demo   set up and run the paper in miniature (two CPU cores, about 15 minutes)"
@@ -21,6 +21,8 @@ help:
 	@echo "make test-openrlhf  the tests with OpenRLHF, Ray and the real vLLM, in another (4 GB)"
 	@echo "make test-doors   the tests with the real OpenEnv, TRL and verl, in another (2 GB)"
 	@echo "make lint   ruff and mypy"
+	@echo "make docs   the documentation, into site/"
+	@echo "make release  wheel and sdist into dist/, each installed in an environment of its own and tried"
 	@echo "make bench  the benchmarks"
 
 # The stamp is newer than what it was made from, so nothing is installed twice.
@@ -100,8 +102,21 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+$(VENV)/installed-docs: $(VENV)/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
+	touch $@
+
+# The variable silences what mkdocs-material says about its own future.
+docs: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+
+release: setup
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist . > /dev/null
+	for file in dist/*; do PYTHON=$(PYTHON) tests/check_install.sh $$file || exit 1; done
+
 bench: setup
 	for bench in tests/bench/bench_*.py; do $(BIN)/python $$bench || exit 1; done
 
 clean:
-	rm -rf $(VENV) .venv-vllm .venv-openrlhf .venv-doors build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-vllm .venv-openrlhf .venv-doors build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache
