@@ -19,7 +19,7 @@ help:
 	@echo "make test-docker  the tests of the tier docker, with an engine of their own where none runs (root, Debian)"
 	@echo "make test-vllm    the tests with the real vLLM, in an environment of its own (4 GB)"
 	@echo "make test-openrlhf  the tests with OpenRLHF, Ray and the real vLLM, in another (4 GB)"
-	@echo "make test-doors   the tests with the real OpenEnv, TRL and verl, in another (2 GB)"
+	@echo "make test-doors   the tests with the real OpenEnv, TRL, verl and verifiers, in two others (3 GB)"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  the benchmarks"
 
@@ -92,8 +92,17 @@ VENV_DOORS ?= .venv-doors
 	.venv-doors/bin/pip install --quiet --disable-pip-version-check --no-deps verl==0.9.1
 	touch $@
 
-test-doors: $(filter .venv-doors/installed,$(VENV_DOORS)/installed)
-	PYTHONPATH=. HF_HUB_OFFLINE=1 $(VENV_DOORS)/bin/python -m pytest -rs tests/doors
+# verifiers drives the OpenEnv server from outside, and needs another version of MCP than OpenEnv 0.10.
+VENV_VERIFIERS ?= .venv-verifiers
+
+.venv-verifiers/installed:
+	$(PYTHON) -m venv .venv-verifiers
+	.venv-verifiers/bin/pip install --quiet --disable-pip-version-check "verifiers[openenv]==0.4.0"
+	touch $@
+
+test-doors: $(filter .venv-doors/installed,$(VENV_DOORS)/installed) $(filter .venv-verifiers/installed,$(VENV_VERIFIERS)/installed)
+	PYTHONPATH=. HF_HUB_OFFLINE=1 VERIFIERS_PYTHON=$(abspath $(VENV_VERIFIERS))/bin/python \
+	  $(VENV_DOORS)/bin/python -m pytest -rs tests/doors
 
 lint: setup
 	$(BIN)/ruff check .
@@ -104,4 +113,4 @@ bench: setup
 	for bench in tests/bench/bench_*.py; do $(BIN)/python $$bench || exit 1; done
 
 clean:
-	rm -rf $(VENV) .venv-vllm .venv-openrlhf .venv-doors build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-vllm .venv-openrlhf .venv-doors .venv-verifiers build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
