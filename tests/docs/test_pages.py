@@ -28,7 +28,9 @@ def name(path: Path) -> str:
 
 
 ALL = [block for page in PAGES for block in blocks(page)]
-RUNNING = [page for page in PAGES if any(b.language in ("python", "bash") and not b.needs for b in blocks(page))]
+RUNNING = [
+    page for page in PAGES if any(b.language in ("python", "bash") and not b.needs for b in blocks(page))
+]
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -130,7 +132,9 @@ def test_the_check_of_commands_sees_what_does_not_exist() -> None:
     assert "Missing option" in str(refusal(["train", "rl", "a", "--out", "c"]))
 
 
-@pytest.mark.parametrize("block", [b for b in ALL if b.language in ("yaml", "json", "toml")], ids=lambda b: b.place)
+@pytest.mark.parametrize(
+    "block", [b for b in ALL if b.language in ("yaml", "json", "toml")], ids=lambda b: b.place
+)
 def test_a_configuration_can_be_read(block: Block) -> None:
     import tomllib
 
