@@ -1,4 +1,4 @@
-"""What the plain install can do: one episode, judged in the sandbox, without torch. Run by `check_install.sh`."""
+"""What the plain install can do: an episode, judged in the sandbox, without torch. For `check_install.sh`."""
 
 import sys
 from importlib.metadata import version
