@@ -122,7 +122,7 @@ $(VENV)/installed-docs: $(VENV)/installed
 
 # The variable silences what mkdocs-material says about its own future.
 docs: $(VENV)/installed-docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 release: setup
 	rm -rf dist

@@ -1,4 +1,4 @@
-"""What the plain install can do: one episode, judged in the sandbox, without torch. Run by `check_install.sh`."""
+"""What the plain install can do: an episode, judged in the sandbox, without torch. For `check_install.sh`."""
 
 import sys
 from importlib.metadata import version
@@ -24,7 +24,9 @@ def main() -> None:
     env.reset(seed=0)
     assert env.step("no program")[4]["outcome"] == "format_error"
     assert not [name for name in HEAVY if name in sys.modules]
-    assert not [name for name in HEAVY if find_spec(name) is not None], "the plain install brought a heavy package"
+    assert not [name for name in HEAVY if find_spec(name) is not None], (
+        "the plain install brought a heavy package"
+    )
 
 
 if __name__ == "__main__":

@@ -55,7 +55,15 @@ def test_the_installed_wheel_plays_an_episode_where_nothing_heavy_can_be_importe
 ) -> None:
     """Beside the packages of this environment; `make release` installs it into one of its own."""
     (wheel,) = dist.glob("*.whl")
-    install = ["install", "--quiet", "--no-deps", "--no-index", "--target", str(tmp_path / "site"), str(wheel)]
+    install = [
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(tmp_path / "site"),
+        str(wheel),
+    ]
     subprocess.run([sys.executable, "-m", "pip", *install], check=True)
     code = f"""
 import sys
@@ -72,7 +80,9 @@ print(cef_env.__file__, reward, info["outcome"])
     played = subprocess.run(
         [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
     )
-    assert played.stdout.split() == [str(tmp_path / "site/cef_env/__init__.py"), "1.0", "correct"], played.stderr
+    assert played.stdout.split() == [str(tmp_path / "site/cef_env/__init__.py"), "1.0", "correct"], (
+        played.stderr
+    )
 
 
 def test_the_version_is_written_in_one_place_and_everything_else_agrees(dist: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from cef_env.errors import UserError
-from cef_env.experiment.study import FILE, Study, claim_study, is_study, load_study
+from cef_env.experiment.study import FILE, Study, claim_study, is_study, load_study, read_study
 from cef_env.experiment.study_report import write_results
 
 TINY = {
@@ -86,9 +86,20 @@ def test_a_folder_belongs_to_one_study(study_file: Path, tmp_path: Path) -> None
     study = load_study(str(study_file))
     claim_study(study, tmp_path / "out")
     claim_study(study, tmp_path / "out")
-    other = Study.model_validate(TINY | {"seed": 1})
+    for other in (TINY | {"seed": 1}, TINY | {"cells": {"two": {"seeds": [0]}}}):
+        with pytest.raises(UserError, match="holds another study"):
+            claim_study(Study.model_validate(other), tmp_path / "out")
+
+
+def test_a_study_grows_by_cells_and_seeds_and_does_not_shrink(study_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    claim_study(load_study(str(study_file)), out)
+    one = TINY["cells"]["one"]  # type: ignore[index]
+    grown = Study.model_validate(TINY | {"cells": {"one": one | {"seeds": [0, 1, 2]}, "two": {"seeds": [0]}}})
+    claim_study(grown, out)
+    assert read_study(out) == grown
     with pytest.raises(UserError, match="holds another study"):
-        claim_study(other, tmp_path / "out")
+        claim_study(load_study(str(study_file)), out)
 
 
 def test_nothing_is_reported_of_a_study_that_has_not_begun(study_file: Path, tmp_path: Path) -> None:

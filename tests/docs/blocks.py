@@ -4,11 +4,11 @@
     ```bash                   run in the same folder
     ```python title="x.py"    written to the file x.py, which a later block runs or reads
     ```text                   what the block before it prints, `...` standing for anything
-    ```yaml, toml, json       read
+    ```yaml                   read
 
 A comment on the line before a block changes that:
 
-    <!-- needs: vllm (make test-vllm) -->    not run: what is missing here, and what covers it; its syntax is checked
+    <!-- needs: vllm (make test-vllm) -->    not run but read: what is missing here, and what covers it
     <!-- in the test: `420` => `10` -->      run with this replaced; FOLDER there is the folder of the test
     <!-- measured -->                        of a text: what was printed once; not compared
 
@@ -23,7 +23,7 @@ from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
-LANGUAGES = ("python", "bash", "text", "yaml", "toml", "json", "")
+LANGUAGES = ("python", "bash", "text", "yaml", "")
 UNMARKED = {
     "docs/merging.md": "checkpoints (tests/merge)",
     "docs/openrlhf.md": "a cluster (tests/openrlhf)",
@@ -76,7 +76,8 @@ def blocks(path: Path) -> list[Block]:
             language, _, rest = token.info.partition(" ")
             place = f"{page}:{line}"
             fenced = token.type == "fence"
-            assert bool(language) == fenced and language in LANGUAGES, f"{place}: tag {language!r}"
+            assert bool(language) == fenced, f"{place}: a fenced block needs a language"
+            assert language in LANGUAGES, f"{place}: language {language!r}"
             title = re.fullmatch(r'(?:title="([\w./-]+)")?', rest)
             assert title is not None, f"{place}: {rest!r} is not understood"
             needs, replaced, measured = UNMARKED.get(page, ""), [], False
