@@ -28,14 +28,8 @@ def name(path: Path) -> str:
 
 
 ALL = [block for page in PAGES for block in blocks(page)]
-<<<<<<< HEAD
-RUNNING = [
-    page for page in PAGES if any(b.language in ("python", "bash") and not b.needs for b in blocks(page))
-]
-=======
 CODE = ("python", "bash")
 RUNNING = [page for page in PAGES if any(b.language in CODE and not b.needs for b in blocks(page))]
->>>>>>> refs/heads/docs
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -139,13 +133,7 @@ def test_the_check_of_commands_sees_what_does_not_exist() -> None:
     assert "Missing option" in str(refusal(["train", "rl", "a", "--out", "c"]))
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize(
-    "block", [b for b in ALL if b.language in ("yaml", "json", "toml")], ids=lambda b: b.place
-)
-=======
 @pytest.mark.parametrize("block", [b for b in ALL if b.language == "yaml"], ids=lambda block: block.place)
->>>>>>> refs/heads/docs
 def test_a_configuration_can_be_read(block: Block) -> None:
     assert yaml.safe_load(block.text)
 
