@@ -62,8 +62,10 @@ def test_two_processes_share_the_runs_and_a_killed_one_is_continued(study_file: 
     assert second.wait(400) == 0, second.stderr and second.stderr.read().decode()
     found = json.loads((out / "results" / "claims.json").read_text())
     assert found["missing"] == []
-    assert found["cells"]["one"]["seeds"] == [0, 1]
-    assert [claim["letter"] for claim in found["claims"]] == list("abcdefghijk")
+    assert list(found["splits"]) == ["hard"]
+    hard = found["splits"]["hard"]
+    assert hard["cells"]["one"]["seeds"] == [0, 1]
+    assert [claim["letter"] for claim in hard["claims"]] == list("abcdefghijk")
     warm = [json.loads((out / "one" / f"seed-{s}" / "config.json").read_text())["warm_start"] for s in (0, 1)]
     assert warm == ["../warm/sft/model"] * 2
     assert not (out / "one" / "seed-0" / "sft").exists()
