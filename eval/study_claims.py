@@ -33,8 +33,8 @@ from cef_env.eval.verdicts import (
 from cef_env.judge.types import Outcome
 
 Floats = NDArray[np.float64]
-SPLIT = "hard"
-"""What the paper's headline is about, and every claim here."""
+SPLITS = ("hard", "easy")
+"""The paper's headline is about hard problems; the other split stands beside."""
 
 
 @dataclass(frozen=True, eq=False)

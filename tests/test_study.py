@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from cef_env.errors import UserError
-from cef_env.experiment.study import FILE, Study, claim_study, is_study, load_study
+from cef_env.experiment.study import FILE, Study, claim_study, is_study, load_study, read_study
 from cef_env.experiment.study_report import write_results
 
 TINY = {
@@ -62,8 +62,10 @@ def test_two_processes_share_the_runs_and_a_killed_one_is_continued(study_file: 
     assert second.wait(400) == 0, second.stderr and second.stderr.read().decode()
     found = json.loads((out / "results" / "claims.json").read_text())
     assert found["missing"] == []
-    assert found["cells"]["one"]["seeds"] == [0, 1]
-    assert [claim["letter"] for claim in found["claims"]] == list("abcdefghijk")
+    assert list(found["splits"]) == ["hard"]
+    hard = found["splits"]["hard"]
+    assert hard["cells"]["one"]["seeds"] == [0, 1]
+    assert [claim["letter"] for claim in hard["claims"]] == list("abcdefghijk")
     warm = [json.loads((out / "one" / f"seed-{s}" / "config.json").read_text())["warm_start"] for s in (0, 1)]
     assert warm == ["../warm/sft/model"] * 2
     assert not (out / "one" / "seed-0" / "sft").exists()
@@ -86,9 +88,20 @@ def test_a_folder_belongs_to_one_study(study_file: Path, tmp_path: Path) -> None
     study = load_study(str(study_file))
     claim_study(study, tmp_path / "out")
     claim_study(study, tmp_path / "out")
-    other = Study.model_validate(TINY | {"seed": 1})
+    for other in (TINY | {"seed": 1}, TINY | {"cells": {"two": {"seeds": [0]}}}):
+        with pytest.raises(UserError, match="holds another study"):
+            claim_study(Study.model_validate(other), tmp_path / "out")
+
+
+def test_a_study_grows_by_cells_and_seeds_and_does_not_shrink(study_file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    claim_study(load_study(str(study_file)), out)
+    one = TINY["cells"]["one"]  # type: ignore[index]
+    grown = Study.model_validate(TINY | {"cells": {"one": one | {"seeds": [0, 1, 2]}, "two": {"seeds": [0]}}})
+    claim_study(grown, out)
+    assert read_study(out) == grown
     with pytest.raises(UserError, match="holds another study"):
-        claim_study(other, tmp_path / "out")
+        claim_study(load_study(str(study_file)), out)
 
 
 def test_nothing_is_reported_of_a_study_that_has_not_begun(study_file: Path, tmp_path: Path) -> None:

@@ -147,18 +147,26 @@ def units_of(study: Study, out: Path, reporter: Reporter) -> list[Unit]:
 
 
 def claim_study(study: Study, out: Path) -> None:
-    """Makes `out` the folder of this study, or refuses when it is another's."""
+    """Makes `out` the folder of this study, or refuses when it is another's.
+
+    A study may grow: by cells, and by seeds of a cell.
+    """
     path = out / FILE
     wanted = study.model_dump(mode="json")
-    if not path.exists():
-        if out.exists() and any(out.iterdir()):
-            raise UserError(f"{str(out)!r} is not empty and holds no study; choose another --out")
-        out.mkdir(parents=True, exist_ok=True)
-        write_json(path, wanted)
-        return
-    if read_study(out) != study:
-        key = first_difference(read_json(path, f"delete {out}"), wanted)
-        raise UserError(f"{str(out)!r} holds another study (key {key} differs); choose another --out")
+    if path.exists():
+        found = read_study(out)
+        kept = {
+            name: cell.model_copy(update={"seeds": tuple(s for s in cell.seeds if s in old.seeds)})
+            for name, old in found.cells.items()
+            if (cell := study.cells.get(name)) is not None
+        }
+        if kept != found.cells or found.model_copy(update={"cells": study.cells}) != study:
+            key = first_difference(found.model_dump(mode="json"), wanted)
+            raise UserError(f"{str(out)!r} holds another study (key {key} differs); choose another --out")
+    elif out.exists() and any(out.iterdir()):
+        raise UserError(f"{str(out)!r} is not empty and holds no study; choose another --out")
+    out.mkdir(parents=True, exist_ok=True)
+    write_json(path, wanted)
 
 
 def read_study(out: Path) -> Study:

@@ -14,8 +14,8 @@ import numpy as np
 from cef_env.errors import UserError
 from cef_env.eval import read_tables
 from cef_env.eval.intervals import Error, Interval, interval
-from cef_env.eval.study_claims import SPLIT, CellData, findings
-from cef_env.eval.study_page import StudyResult, write_study
+from cef_env.eval.study_claims import SPLITS, CellData, findings
+from cef_env.eval.study_page import SplitResult, StudyResult, write_study
 from cef_env.experiment.stages import rl_folder
 from cef_env.experiment.study import Study, read_study
 from cef_env.files import read_json
@@ -28,18 +28,22 @@ def write_results(root: Path, out: Path) -> Path:
     """`claims.json`, `claims.md`, `manifest.json`, `report.html` and figures in `out`; returns the page."""
     study = read_study(root)
     missing: list[str] = []
-    cells: list[CellData] = []
+    cells: dict[str, list[CellData]] = {split: [] for split in SPLITS}
     runs: list[Path] = []
     for name, cell in study.cells.items():
         folders = {seed: root / name / f"seed-{seed}" for seed in cell.seeds}
         done = {seed: folder for seed, folder in folders.items() if _is_done(folder)}
         missing += [f"{name}/seed-{seed}" for seed in folders if seed not in done]
         if done:
-            cells.append(_cell(study, name, done))
+            for split, data in _cell(study, name, done).items():
+                cells[split].append(data)
             runs += [root / name / "warm", *done.values()]
-    if not cells:
+    if not runs:
         raise UserError(f"no run of {str(root)!r} is done yet; run cef reproduce --out {root} first")
-    result = StudyResult(study.study, tuple(cells), tuple(findings(cells)), tuple(missing))
+    splits = {
+        split: SplitResult(tuple(found), tuple(findings(found))) for split, found in cells.items() if found
+    }
+    result = StudyResult(study.study, splits, tuple(missing))
     return write_study(out, result, manifest(root, study, runs, missing))
 
 
@@ -49,20 +53,27 @@ def _is_done(folder: Path) -> bool:
     )
 
 
-def _cell(study: Study, name: str, done: Mapping[int, Path]) -> CellData:
+def _cell(study: Study, name: str, done: Mapping[int, Path]) -> dict[str, CellData]:
+    """By split."""
     config = study.config(name)
-    first = next(iter(done.values()))
-    return CellData(
-        name=name,
-        setting=config.setting,
-        parameters=_parameters(first / rl_folder("high") / "model" / "model.safetensors"),
-        seeds=tuple(done),
-        alphas=tuple(read_tables(folder / "sweep")[SPLIT] for folder in done.values()),
-        variants=tuple(read_tables(folder / "variants")[SPLIT] for folder in done.values())
-        if config.variants
-        else (),
-        fix_rate=_fix_rate(list(done.values())) if FIXING in config.variants else None,
-    )
+    folders = list(done.values())
+    sweeps = [read_tables(folder / "sweep") for folder in folders]
+    beside = [read_tables(folder / "variants") for folder in folders] if config.variants else []
+    parameters = _parameters(folders[0] / rl_folder("high") / "model" / "model.safetensors")
+    fix_rate = _fix_rate(folders) if FIXING in config.variants else None
+    return {
+        split: CellData(
+            name=name,
+            setting=config.setting,
+            parameters=parameters,
+            seeds=tuple(done),
+            alphas=tuple(tables[split] for tables in sweeps),
+            variants=tuple(tables[split] for tables in beside),
+            fix_rate=fix_rate,
+        )
+        for split in SPLITS
+        if split in config.sweep.problems
+    }
 
 
 def _parameters(weights: Path) -> int:

@@ -16,10 +16,14 @@ BEGIN, END = "<!-- results -->", "<!-- /results -->"
 WORDS = {True: "held", False: "**did not hold**", None: "undecided"}
 
 
+SPLIT = "hard"
+"""What the paper's headline is about."""
+
+
 def summary(found: dict[str, Any]) -> str:
     """One row per claim: its verdict, and for each cell the number that says most."""
     lines = ["| claim of the paper | here | measured, with 95% interval |", "|---|---|---|"]
-    for claim in found["claims"]:
+    for claim in found["splits"][SPLIT]["claims"]:
         first: dict[str, dict[str, Any]] = {}
         for row in claim["rows"]:
             first.setdefault(row["cell"], row)
@@ -35,7 +39,7 @@ def runs(found: dict[str, Any]) -> str:
     parts = [
         f"{name} ({cell['parameters'] / 1e6:.1f}M parameters, {len(cell['seeds'])} seeds, "
         f"{cell['problems']} hard problems x {cell['answers']} answers)"
-        for name, cell in found["cells"].items()
+        for name, cell in found["splits"][SPLIT]["cells"].items()
     ]
     missing = f" Not run yet: {', '.join(found['missing'])}." if found["missing"] else ""
     return f"Study `{found['study']}`: {'; '.join(parts)}.{missing}"
