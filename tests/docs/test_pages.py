@@ -1,4 +1,8 @@
-"""Every code block of README.md and docs/ runs as it stands, or is checked as far as this machine can."""
+"""Every code block of README.md and docs/ runs as it stands, or is checked as far as this machine can.
+
+No plugin does this: a page needs a process and a folder of its own, shell commands between its Python, and
+what they print compared. pytest-examples runs Python alone; Sybil and mktestdocs run in the tests' process.
+"""
 
 import ast
 import importlib
