@@ -70,7 +70,7 @@ def test_the_blocks_of_the_page_run_and_print_what_it_shows(page: Path, tmp_path
     done = subprocess.run(
         [sys.executable, str(ROOT / "tests" / "docs" / "run_page.py")],
         input=json.dumps(jobs), capture_output=True, text=True, cwd=tmp_path, env=environment(tmp_path),
-        timeout=300, check=False,
+        timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
 
