@@ -217,7 +217,7 @@ def _markdown_of(split: str, result: SplitResult) -> list[str]:
                 "|---|---|---|---|---|",
             ]
         for row in finding.rows:
-            seeds = ", ".join(f"{x:.3f}" for x in row.by_seed)
+            seeds = ", ".join("–" if math.isnan(x) else f"{x:.3f}" for x in row.by_seed)
             reason = f": {row.reason}" if row.reason else ""
             here = f"{VERDICT_WORDS[row.held]}{reason}"
             lines.append(f"| {row.cell} | {row.name} | {_text(row.value)} | {seeds} | {here} |")

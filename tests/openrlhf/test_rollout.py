@@ -148,7 +148,7 @@ def test_from_yaml_to_advantages(setting: str, repair_share: float, tmp_path: Pa
     prompts = [json.loads(line)["prompt"] for line in written.path.read_text().splitlines()]
     right, wrong = ANSWERS
     # With online fixing, first answers fail more often, so that there is something to repair.
-    first = (right, wrong, wrong, wrong) if repair_share else ANSWERS
+    first = (right, wrong, wrong) if repair_share else ANSWERS
     answers = dict.fromkeys(sorted(set(prompts)), first)
     if repair_share:
         answers |= dict.fromkeys(sorted(failures(config)), ANSWERS)
