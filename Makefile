@@ -41,7 +41,8 @@ demo: setup
 
 # One process for each of two processors; each takes a run that the other does not work on.
 full: setup
-	$(BIN)/cef reproduce --preset full --out runs/full & $(BIN)/cef reproduce --preset full --out runs/full; wait
+	$(BIN)/cef reproduce --preset full --out runs/full & first=$$!; \
+	  $(BIN)/cef reproduce --preset full --out runs/full && wait $$first
 
 smoke: setup
 	$(BIN)/cef reproduce --preset smoke --out runs/smoke

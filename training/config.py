@@ -3,7 +3,7 @@
 Presets live in `training/configs/*.yaml`. Unknown keys are errors: a typo must not train something else.
 """
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     Field,
@@ -15,16 +15,16 @@ from pydantic import (
     model_validator,
 )
 
+from cef_env.errors import UserError
 from cef_env.training.fields import PositiveRate, ProperShare, Rate, Strict
 from cef_env.training.reading import examples, layered, read_config, validated
 from cef_env.training.rl_config import CoverageField, RLConfig
 
 FOLDER = "configs"
 """Of the presets, in `training`."""
-SETTINGS_FOLDER = "configs/settings"
-"""Of the sizes of a setting that a preset does not name itself."""
 CONTROL = r"^(random-direction|temperature=\d+(\.\d+)?(,\d+(\.\d+)?)*)$"
 Setting = Literal["reasoning", "tool_use", "agentic"]
+SETTINGS = ", ".join(get_args(Setting))
 
 
 class ModelConfig(Strict):
@@ -123,7 +123,7 @@ class SFTConfig(Strict):
     """How many failures are judged for these examples, half at each coverage."""
     mixture_repair: MixtureConfig = REPAIR
     """What the answers to failures are."""
-    episodes: PositiveInt = 1000
+    episodes: PositiveInt = 800
     """tool_use and agentic: how many episodes a scripted agent plays, which the warm start learns from."""
     mixture_fix: MixtureConfig = FIX
     """tool_use and agentic: what replaces a program that failed a sample."""
@@ -257,14 +257,15 @@ def presets() -> list[str]:
 def load_config(name_or_path: str, seed: int | None = None, setting: str | None = None) -> Config:
     """A preset by name, or a YAML file by path; `UserError` names the field that is wrong.
 
-    `seed` and `setting` go before those of the file. What the file does not name has the default of its
-    setting (`configs/settings`).
+    `seed` and `setting` go before those of the file; what it has for a setting, under `settings`, before what
+    it has for all.
     """
     data = read_config(name_or_path, FOLDER)
     if seed is not None:
         data["seed"] = seed
     if setting is not None:
         data["setting"] = setting
-    if data.get("setting") in examples(SETTINGS_FOLDER):
-        data = layered(read_config(data["setting"], SETTINGS_FOLDER), data)
-    return validated(Config, data, name_or_path)
+    own = data.pop("settings", None) or {}
+    if not isinstance(own, dict) or not own.keys() <= set(get_args(Setting)):
+        raise UserError(f"config {name_or_path!r}, key settings: give sizes by setting: {SETTINGS}")
+    return validated(Config, layered(data, own.get(data.get("setting")) or {}), name_or_path)

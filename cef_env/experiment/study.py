@@ -18,7 +18,7 @@ from cef_env.errors import InUseError, UserError
 from cef_env.eval.plan import first_difference
 from cef_env.experiment.stages import reproduce
 from cef_env.files import exclusive, read_json, write_json
-from cef_env.training.config import SETTINGS_FOLDER, Config
+from cef_env.training.config import Config
 from cef_env.training.fields import Strict
 from cef_env.training.reading import examples, layered, read_config, validated
 from cef_env.ui import Reporter
@@ -62,8 +62,6 @@ class Study(Strict):
     def config(self, cell: str, seed: int | None = None) -> Config:
         """Of the run of a cell with this seed; of the warm start without one."""
         data = layered(self.base, self.cells[cell].config)
-        if data.get("setting") in examples(SETTINGS_FOLDER):
-            data = layered(read_config(data["setting"], SETTINGS_FOLDER), data)
         data = layered(data, {"preset": f"{self.study} {cell}", "sweep": {"problem_seed": self.seed}})
         if seed is None:
             return Config.model_validate(data | {"seed": self.seed})

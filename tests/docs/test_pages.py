@@ -70,7 +70,7 @@ def test_the_blocks_of_the_page_run_and_print_what_it_shows(page: Path, tmp_path
     done = subprocess.run(
         [sys.executable, str(ROOT / "tests" / "docs" / "run_page.py")],
         input=json.dumps(jobs), capture_output=True, text=True, cwd=tmp_path, env=environment(tmp_path),
-        timeout=300, check=False,
+        timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
 
@@ -134,7 +134,7 @@ def test_the_check_of_commands_sees_what_does_not_exist() -> None:
     assert refusal(["merge", "a", "b", "--alpha", "-0.5:1.5:0.25", "--out", "c"]) is None
     assert "No such option: --alphas" in str(refusal(["merge", "a", "b", "--alphas", "1", "--out", "c"]))
     assert "No such command" in str(refusal(["mend", "a"]))
-    assert "Missing option" in str(refusal(["train", "rl", "a", "--out", "c"]))
+    assert "Missing parameter: coverage" in str(refusal(["train", "rl", "a", "--out", "c"]))
 
 
 @pytest.mark.parametrize("block", [b for b in ALL if b.language == "yaml"], ids=lambda block: block.place)

@@ -1,6 +1,9 @@
 """Tool use and agentic coding in the miniature: scripted episodes, their tokens, learning on all turns."""
 
 import json
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,6 +60,7 @@ def pools(tmp_path_factory: pytest.TempPathFactory, judge: Judge) -> dict[str, l
 def warm_starts(
     tmp_path_factory: pytest.TempPathFactory, judge: Judge, pools: dict[str, list[Conversation]]
 ) -> dict[str, Path]:
+    torch.set_num_threads(1)
     folder = tmp_path_factory.mktemp("warm")
     return {setting: train_sft(of(setting), folder / setting, quiet, judge) for setting in SETTINGS}
 
@@ -227,13 +231,59 @@ def test_failures_are_shown_in_the_setting_of_one_turn_only(section: str, tmp_pa
         load_config(str(path))
 
 
-def test_a_preset_goes_before_the_sizes_of_the_setting(tmp_path: Path) -> None:
+def test_a_preset_holds_sizes_for_each_setting(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
-    path.write_text("preset: own\nsetting: agentic\nsft: {steps: 7}\n")
-    config = load_config(str(path))
-    laptop = load_config("laptop", setting="agentic")
-    assert (config.setting, config.sft.steps) == ("agentic", 7)
-    assert config.sft.episodes == laptop.sft.episodes
-    assert load_config(str(path), setting="reasoning").max_new_tokens == load_config("laptop").max_new_tokens
+    path.write_text(
+        "preset: own\nsft: {steps: 7, batch_size: 5}\nsettings: {agentic: {sft: {steps: 9}, max_turns: 3}}\n"
+    )
+    plain, agentic = load_config(str(path)), load_config(str(path), setting="agentic")
+    assert (plain.setting, plain.sft.steps, plain.sft.batch_size) == ("reasoning", 7, 5)
+    assert (agentic.setting, agentic.sft.steps, agentic.sft.batch_size) == ("agentic", 9, 5)
+    assert agentic.max_turns == 3
     with pytest.raises(UserError, match="key setting"):
         load_config("laptop", setting="tools")
+    path.write_text("preset: own\nsettings: {tools: {}}\n")
+    with pytest.raises(UserError, match="key settings: give sizes by setting: reasoning, tool_use, agentic"):
+        load_config(str(path))
+
+
+CONFIG = """
+preset: tiny
+setting: tool_use
+max_new_tokens: 24
+model: {hidden_size: 32, intermediate_size: 64, layers: 1, heads: 2, kv_heads: 2}
+tokenizer: {problems: 100}
+sft: {steps: 10, batch_size: 4, warmup_steps: 2, save_every: 5, episodes: 8}
+rl: {steps: 2, problems_per_step: 1, group_size: 2, save_every: 1}
+sweep: {alphas: [0, 0.5, 1], problems: {hard: 4}, samples: 2, chunk_problems: 2}
+"""
+
+
+def test_a_reproduction_with_tools_ends_with_the_same_summary_however_often_it_is_killed(
+    tmp_path: Path,
+) -> None:
+    config = tmp_path / "tiny.yaml"
+    config.write_text(CONFIG)
+
+    def start(out: Path) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "cef_env.cli", "reproduce", "--preset", str(config)]
+        return subprocess.Popen(
+            [*command, "--out", str(out)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        )
+
+    for name, signs in (("whole", ()), ("killed", ("sft/journal.jsonl", "sweep/samples.jsonl"))):
+        for sign in signs:
+            process = start(tmp_path / name)
+            path, deadline = tmp_path / name / sign, time.monotonic() + 300
+            while not (path.exists() and path.stat().st_size):
+                assert process.poll() is None, process.stderr and process.stderr.read().decode()
+                assert time.monotonic() < deadline
+                time.sleep(0.005)
+            process.kill()
+            process.communicate()
+        process = start(tmp_path / name)
+        errors = process.communicate(timeout=600)[1].decode()
+        assert process.returncode == 0, errors
+    summaries = [(tmp_path / name / "report/summary.json").read_bytes() for name in ("whole", "killed")]
+    assert summaries[0] == summaries[1]
+    assert json.loads(summaries[0])["meta"]["setting"] == "tool_use"
