@@ -126,9 +126,8 @@ def _take(unit: Unit, reporter: Reporter) -> bool:
 
 
 def units_of(study: Study, out: Path, reporter: Reporter) -> list[Unit]:
-    """Warm starts first, because runs wait for them; then the runs, cell by cell."""
-    warm: list[Unit] = []
-    runs: list[Unit] = []
+    """Cell by cell, its warm start first, because its runs wait for that."""
+    units: list[Unit] = []
     for name, cell in study.cells.items():
         start = out / name / WARM
         trained = start / "sft" / "manifest.json"
@@ -137,11 +136,11 @@ def units_of(study: Study, out: Path, reporter: Reporter) -> list[Unit]:
             only = ("sft",) if seed is None else None
             return lambda: reproduce(study.config(cell, seed), folder, reporter, only)
 
-        warm.append(Unit(start, trained, None, unit(start, None)))
+        units.append(Unit(start, trained, None, unit(start, None)))
         for seed in cell.seeds:
             folder = out / name / f"seed-{seed}"
-            runs.append(Unit(folder, folder / "report" / "manifest.json", trained, unit(folder, seed)))
-    return warm + runs
+            units.append(Unit(folder, folder / "report" / "manifest.json", trained, unit(folder, seed)))
+    return units
 
 
 def claim_study(study: Study, out: Path) -> None:
