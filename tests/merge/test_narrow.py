@@ -39,7 +39,8 @@ def around(values: torch.Tensor, steps: int) -> torch.Tensor:
 
 def assert_within_one_ulp(low: torch.Tensor, high: torch.Tensor, alpha: float, got: torch.Tensor) -> None:
     size = got.abs()
-    unit = torch.nextafter(size, torch.full_like(size, math.inf)).double() - size.double()
+    above, below = (torch.nextafter(size, torch.full_like(size, to)).double() for to in (math.inf, 0.0))
+    unit = torch.where(above.isfinite(), above - size.double(), size.double() - below)
     rows = zip(low.double().tolist(), high.double().tolist(), got.double().tolist(), unit.tolist())
     for a, b, value, step in rows:
         true = Fraction(a) + Fraction(alpha) * (Fraction(b) - Fraction(a))
