@@ -79,7 +79,7 @@ def open_adapter(path: str | os.PathLike[str]) -> Adapter:
     """Read the adapter at `path`; `UserError` for all but plain LoRA of linear and embedding layers."""
     from safetensors.torch import load_file
 
-    from cef_env.merge.kernel import require_finite
+    from cef_env.merge.bits import require_finite
 
     path = Path(path)
     if not is_adapter(path):
@@ -124,6 +124,72 @@ def _template(name: str) -> str:
     return re.sub(r"(lora_(?:embedding_)?)[AB]", r"\1{}", name)
 
 
+@dataclass(frozen=True)
+class AdapterPlan:
+    """What `merge_adapters` will write; made by `plan_adapters` only."""
+
+    pair: tuple[Adapter, Adapter]
+    """low, high"""
+    alphas: tuple[float, ...]
+    """Ascending."""
+    names: tuple[str, ...]
+    """One template per module, with a hole for A and B."""
+    rank: int
+    out_dtype: str
+    targets: dict[float, Path]
+    """Directory of each alpha."""
+    finished: frozenset[float]
+    """Alphas whose directory is there already, with the same recipe."""
+    elements: int
+    """Numbers in one output."""
+
+    @property
+    def bytes_per_output(self) -> int:
+        return self.elements * (4 if self.out_dtype == "float32" else 2)
+
+
+def plan_adapters(
+    low: str | os.PathLike[str],
+    high: str | os.PathLike[str],
+    alphas: Iterable[float],
+    out: str | os.PathLike[str],
+    out_dtype: str = "float32",
+) -> AdapterPlan:
+    """Read and check two adapters and what is at `out`; write nothing. Arguments: `merge_adapters`."""
+    steps = positions(alphas, "alpha")
+    if not steps:
+        raise UserError("no alpha was given; give at least one, such as 0.5")
+    if out_dtype not in ("float32", "bfloat16", "float16"):
+        raise UserError(f"out_dtype {out_dtype!r}: an adapter is written as float32, bfloat16 or float16")
+    pair = open_adapter(low), open_adapter(high)
+    names = tuple(sorted({_template(name) for adapter in pair for name in adapter.tensors}))
+    rank = _common_rank(pair, names)
+    targets = {alpha: Path(out) / f"alpha_{alpha:g}" for alpha in steps}
+    finished = set()
+    for alpha, target in targets.items():
+        if any(target.resolve() == adapter.path.resolve() for adapter in pair):
+            raise UserError(f"{target}: is an input of the merge; choose another output directory")
+        if target.exists():
+            record = target / "cef_merge.json"
+            recipe = _recipe(pair, alpha, out_dtype, rank)
+            if not record.is_file() or read_json(record).get("recipe") != recipe:
+                raise UserError(f"{target}: exists and holds something else; choose another output directory")
+            finished.add(alpha)
+    elements = 0
+    for name in names:
+        a, b, _ = next(module for module in (adapter.module(name) for adapter in pair) if module is not None)
+        elements += rank * (a.shape[1] + b.shape[0])
+    return AdapterPlan(pair, tuple(steps), names, rank, out_dtype, targets, frozenset(finished), elements)
+
+
+def _recipe(pair: tuple[Adapter, Adapter], alpha: float, out_dtype: str, rank: int) -> dict[str, Any]:
+    """Everything that determines the files of one output."""
+    return {
+        "alpha": alpha, "out_dtype": out_dtype, "rank": rank,
+        "fingerprints": [adapter.fingerprint for adapter in pair],
+    }  # fmt: skip
+
+
 def merge_adapters(
     low: str | os.PathLike[str],
     high: str | os.PathLike[str],
@@ -140,44 +206,29 @@ def merge_adapters(
     """
     import torch
 
-    steps = positions(alphas, "alpha")
-    if not steps:
-        raise UserError("no alpha was given; give at least one, such as 0.5")
-    if out_dtype not in ("float32", "bfloat16", "float16"):
-        raise UserError(f"out_dtype {out_dtype!r}: an adapter is written as float32, bfloat16 or float16")
-    pair = open_adapter(low), open_adapter(high)
-    names = sorted({_template(name) for adapter in pair for name in adapter.tensors})
-    rank = _common_rank(pair, names)
-    made = []
-    for alpha in steps:
-        target = Path(out) / f"alpha_{alpha:g}"
-        if any(target.resolve() == adapter.path.resolve() for adapter in pair):
-            raise UserError(f"{target}: is an input of the merge; choose another output directory")
-        recipe = {
-            "alpha": alpha, "out_dtype": out_dtype, "rank": rank,
-            "fingerprints": [adapter.fingerprint for adapter in pair],
-        }  # fmt: skip
-        made.append(target)
-        if target.exists():
-            record = target / "cef_merge.json"
-            if record.is_file() and read_json(record).get("recipe") == recipe:
-                continue
-            raise UserError(f"{target}: exists and holds something else; choose another output directory")
+    made = plan_adapters(low, high, alphas, out, out_dtype)
+    for alpha in made.alphas:
+        if alpha in made.finished:
+            continue
         tensors = {}
-        for name in names:
-            a, b = concatenate([adapter.module(name) for adapter in pair], [1 - alpha, alpha], rank)
-            for side, value in (("A", a), ("B", b)):
+        for name in made.names:
+            modules = [adapter.module(name) for adapter in made.pair]
+            for side, value in zip("AB", concatenate(modules, [1 - alpha, alpha], made.rank)):
                 value = value.to(getattr(torch, out_dtype)).contiguous()
                 if not torch.isfinite(value).all():
                     raise UserError(
                         f"{name.format(side)} at alpha {alpha:g} overflows; use out_dtype float32"
                     )
                 tensors[name.format(side)] = value
-        folder_atomic(target, lambda folder: _write(folder, pair, tensors, rank, recipe))  # noqa: B023
-    return made
+        recipe = _recipe(made.pair, alpha, out_dtype, made.rank)
+        folder_atomic(
+            made.targets[alpha],
+            lambda folder: _write(folder, made.pair, tensors, made.rank, recipe),  # noqa: B023
+        )
+    return list(made.targets.values())
 
 
-def _common_rank(pair: tuple[Adapter, Adapter], names: list[str]) -> int:
+def _common_rank(pair: tuple[Adapter, Adapter], names: Iterable[str]) -> int:
     needed = 0
     for name in names:
         modules = [adapter.module(name) for adapter in pair]

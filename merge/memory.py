@@ -47,7 +47,8 @@ def apply_alpha(model: Model, low: Source, high: Source, alpha: float) -> Model:
     """
     import torch
 
-    from cef_env.merge.kernel import blend, require_finite
+    from cef_env.merge.bits import require_finite
+    from cef_env.merge.kernel import blend
 
     if not math.isfinite(alpha):
         raise UserError(f"alpha {alpha} is not finite; give a finite number")

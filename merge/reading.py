@@ -10,7 +10,8 @@ import torch
 
 from cef_env.errors import UserError
 from cef_env.merge.checkpoint import ITEM_BYTES, Checkpoint
-from cef_env.merge.kernel import DTYPES, Scratch
+from cef_env.merge.kernel import DTYPES
+from cef_env.merge.scratch import Scratch
 
 MAX_THREADS = 8
 

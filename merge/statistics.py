@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from cef_env.merge.bits import signed_bits
 from cef_env.merge.checkpoint import FLOATS
-from cef_env.merge.kernel import BLOCK, DTYPES, Chunk, Noise, magnitude_bits
+from cef_env.merge.kernel import BLOCK, DTYPES, Chunk, Noise
 from cef_env.merge.planning import Plan
 from cef_env.merge.reading import Reader, spread
 
@@ -117,42 +118,39 @@ def _measure(plan: Plan, reader: Reader, name: str, start: int, count: int) -> _
     sources = reader.read(name, start, count)
     dtype = DTYPES[plan.dtype_out(plan.high.tensors[name])]
     chunk = Chunk(sources, dtype, reader.scratch)
+    buffer = reader.scratch.get("merged", sources[-1], dtype)
     base = sources[0].double()
-    deltas = torch.stack([source.double() - base for source in sources[1:]])
-    stored = [source.to(dtype) for source in sources]
+    deltas = torch.stack([source.double().sub_(base) for source in sources[1:]])
+    stored = [signed_bits(source.to(dtype)).numpy() for source in sources]
     moved, equal, same = [], [], []
-    previous = None
+    previous: np.ndarray | None = None
     for output in plan.outputs:
         noise = Noise(plan.seed, output.name, name, start // BLOCK) if plan.round == "stochastic" else None
-        merged = chunk.merge(output.weights, noise=noise)[0]
-        moved.append((deltas @ (merged.double() - base)).numpy())
-        equal.append([_count_equal(merged, source) for source in stored])
-        same.append(0 if previous is None else _count_equal(merged, previous))
-        previous = merged
-    unchanged = torch.ones(count, dtype=torch.bool)
-    for source in sources[1:]:
-        unchanged &= source == sources[0]  # also between dtypes
+        merged = chunk.merge(output.weights, buffer, noise)[0]
+        moved.append((deltas @ merged.double().sub_(base)).numpy())
+        bits = signed_bits(merged).numpy()
+        equal.append([np.count_nonzero(bits == source) for source in stored])
+        same.append(0 if previous is None else np.count_nonzero(bits == previous))
+        previous = bits.copy() if len(plan.outputs) > 1 else None
+    unchanged = count - int(np.count_nonzero((deltas.numpy() != 0).any(axis=0)))
     return _Sums(
-        count, int(unchanged.sum()), float(base @ base), (deltas @ deltas.T).numpy(), np.array(moved),
+        count, unchanged, float(base @ base), (deltas @ deltas.T).numpy(), np.array(moved),
         np.array(equal), np.array(same), _ulps(stored[0], stored[-1]),
     )  # fmt: skip
 
 
-def _count_equal(a: torch.Tensor, b: torch.Tensor) -> int:
-    """Elements that are equal bit for bit; compared as integers, which is faster."""
-    integer = {2: torch.int16, 4: torch.int32, 8: torch.int64}[a.dtype.itemsize]
-    return int(np.count_nonzero(a.view(integer).numpy() == b.view(integer).numpy()))
-
-
-def _ulps(a: torch.Tensor, b: torch.Tensor) -> np.ndarray:
+def _ulps(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Counts of |a - b| in units in the last place: how many representable values lie between, by octave."""
-    ranks = []
-    for values in (a, b):
-        bits = magnitude_bits(values).numpy().astype(np.int32 if values.dtype.itemsize == 2 else np.int64)
-        ranks.append(np.where(np.signbit(values.float().numpy()), np.negative(bits), bits))
-    distance = np.abs(ranks[1] - ranks[0])
+    wide = np.int32 if a.itemsize == 2 else np.int64
+    distance = np.abs(np.subtract(_rank(b), _rank(a), dtype=wide))
     above = [distance.size, *(np.count_nonzero(distance >= 1 << i) for i in range(len(_BUCKETS) - 1)), 0]
     return np.subtract(above[:-1], above[1:], dtype=np.float64)
+
+
+def _rank(bits: np.ndarray) -> np.ndarray:
+    """Integers in the order of the floats with these bits, consecutive, 0 for both zeros."""
+    sign = bits >> (8 * bits.itemsize - 1)  # 0 or -1
+    return ((bits & np.iinfo(bits.dtype).max) ^ sign) - sign
 
 
 def _report(plan: Plan, sums: dict[str, _Sums], exact: bool) -> Report:

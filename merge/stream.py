@@ -13,9 +13,11 @@ import json
 import os
 import shutil
 import struct
+import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 CHUNK = 1 << 19
 """Elements per step, a multiple of the block of random numbers; working memory is a few dozen times this
 many bytes for each thread, whatever the checkpoint."""
+
+_SYNC_SECONDS = 0.1
 
 _TIED = ("model.embed_tokens.weight", "lm_head.weight")
 
@@ -165,11 +169,31 @@ def _merge_shard(
             sinks[output] = sink = os.open(partial / f"{file}.tmp", flags, 0o666)
             stack.callback(os.close, sink)
             _write(sink, memoryview(header), 0)
-        yield from spread(lambda task: _merge_chunk(plan, reader, sinks, *task), tasks)
+        with _syncing(sinks.values()):
+            yield from spread(lambda task: _merge_chunk(plan, reader, sinks, *task), tasks)
         list(spread(os.fsync, sinks.values()))
     for partial in partials.values():
         os.replace(partial / f"{file}.tmp", partial / file)
         sync_folder(partial)
+
+
+@contextmanager
+def _syncing(handles: Collection[int]) -> Iterator[None]:
+    """Sends what is written to the disk in the background, so that the disk does not wait for the merge."""
+    done = threading.Event()
+
+    def sync() -> None:
+        while not done.wait(_SYNC_SECONDS):
+            for handle in handles:
+                os.fdatasync(handle)
+
+    with ThreadPoolExecutor(1) as pool:
+        work = pool.submit(sync)
+        try:
+            yield
+        finally:
+            done.set()
+        work.result()  # the kernel reports a failed write once, here or to the last fsync
 
 
 def _merge_chunk(

@@ -65,7 +65,8 @@ def merged_tensors(low: str, high: str, alpha: float) -> "Iterator[tuple[str, to
     """(name, tensor) of the merge, one at a time, on the CPU."""
     from safetensors import safe_open
 
-    from cef_env.merge.kernel import blend, require_finite
+    from cef_env.merge.bits import require_finite
+    from cef_env.merge.kernel import blend
 
     made = plan(low, high, [alpha])
     files = {

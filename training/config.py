@@ -3,13 +3,14 @@
 Presets live in `training/configs/*.yaml`. Unknown keys are errors: a typo must not train something else.
 """
 
-from typing import Annotated, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     Field,
     FiniteFloat,
     NonNegativeInt,
     PositiveInt,
+    ValidationError,
     field_validator,
     model_validator,
 )
@@ -21,6 +22,7 @@ from cef_env.training.rl_config import CoverageField, RLConfig
 
 FOLDER = "configs"
 """Of the presets, in `training`."""
+CONTROL = r"^(random-direction|temperature=\d+(\.\d+)?(,\d+(\.\d+)?)*)$"
 Setting = Literal["reasoning", "tool_use", "agentic"]
 SETTINGS = ", ".join(get_args(Setting))
 
@@ -110,6 +112,9 @@ class SFTConfig(Strict):
     """What the answers are, for families whose efficient program is short."""
     mixture_subtle: MixtureConfig = SUBTLE
     """What the answers are, for families whose efficient program is long or subtle (the `hard` ones)."""
+    mixture_long: MixtureConfig | None = None
+    """What the answers are, for those of them whose efficient program is long (12 lines or more); null: as
+    the other subtle ones."""
     micro_batch_size: PositiveInt | None = None
     """Programs per forward pass; the gradients of a step are accumulated. null: all at once."""
     repair_share: ProperShare = 0.0
@@ -141,6 +146,12 @@ class SweepConfig(Strict):
     """Problems per unit of work; a killed sweep redoes at most one."""
     temperature: PositiveRate = 1.0
     """Sampling temperature."""
+    controls: tuple[Annotated[str, Field(pattern=CONTROL)], ...] = ()
+    """As of `cef eval --control`: random-direction (one for each alpha of [-0.5, 1.5] outside [0, 1]), or
+    temperature=T."""
+    problem_seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+    """Draws the held-out problems; null: the run's seed. Runs with the same one can be compared problem by
+    problem."""
 
     @field_validator("alphas")
     @classmethod
@@ -148,6 +159,15 @@ class SweepConfig(Strict):
         if len(set(value)) != len(value) or not {0.0, 1.0} <= set(value):
             raise ValueError("alphas must be distinct and contain the endpoints 0 and 1")
         return tuple(sorted(value))
+
+
+class VariantConfig(Strict):
+    """A further RL run from the same warm start, whose checkpoint is evaluated beside the alphas."""
+
+    coverage: CoverageField
+    """Coverage k of its reward; inf for all tests."""
+    rl: dict[str, Any] = Field(default={})
+    """What differs from section `rl`."""
 
 
 class Config(Strict):
@@ -165,6 +185,13 @@ class Config(Strict):
     """Token budget of one message, in training and evaluation."""
     coverages: dict[Literal["low", "high"], CoverageField] = Field(default={"low": 2, "high": None})
     """Coverage k of the two RL runs; inf for all tests."""
+    graded: bool = False
+    """Problems of the size classes in which every coverage asks for something else, and statements do not
+    tell which (`cef_env/problems/builtin/compose.py`)."""
+    warm_start: str | None = None
+    """Checkpoint directory that RL starts from, relative to the run directory; null trains one."""
+    variants: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9 ]*$")], VariantConfig] = Field(default={})
+    """Further RL runs by name."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     """Arithmetic of training: auto is bfloat16 autocast on a GPU that has it, else float32. Weights and the
     sweep are float32."""
@@ -191,17 +218,35 @@ class Config(Strict):
 
     @model_validator(mode="after")
     def _repair_is_single_turn(self) -> Self:
-        if self.setting != "reasoning" and (self.sft.repair_share or self.rl.repair_share):
-            raise ValueError(f"repair_share is for setting reasoning; {self.setting} shows no failures")
+        if self.setting != "reasoning" and self.sft.repair_share:
+            raise ValueError(f"sft.repair_share is for setting reasoning; {self.setting} shows no failures")
         return self
 
     @model_validator(mode="after")
     def _reward_is_known(self) -> Self:
-        reward = self.rl.reward
-        for name, coverage in self.coverages.items():
-            if reward.levels is not None and not reward.within(coverage)[0]:
+        for name, (coverage, rl) in self.runs().items():
+            if rl.reward.levels is not None and not rl.reward.within(coverage)[0]:
                 raise ValueError(f"rl.reward.levels: none is within coverage {name} ({coverage})")
+            if rl.repair_share and self.setting != "reasoning":
+                raise ValueError(f"rl.repair_share: setting {self.setting} shows no failures; use reasoning")
         return self
+
+    def runs(self) -> dict[str, tuple[int | None, RLConfig]]:
+        """Every RL run: low and high, then the variants; coverage and configuration of each."""
+        found: dict[str, tuple[int | None, RLConfig]] = {
+            name: (coverage, self.rl) for name, coverage in self.coverages.items()
+        }
+        for name, variant in self.variants.items():
+            if name in found:
+                raise ValueError(f"variants: {name!r} is the name of an endpoint; choose another")
+            data = layered(self.rl.model_dump(mode="json"), variant.rl)
+            try:
+                found[name] = variant.coverage, RLConfig.model_validate(data)
+            except ValidationError as error:
+                first = error.errors()[0]
+                field = ".".join(str(part) for part in first["loc"])
+                raise ValueError(f"variants.{name}.rl.{field}: {first['msg']}") from error
+        return found
 
 
 def presets() -> list[str]:

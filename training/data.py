@@ -15,6 +15,9 @@ from cef_env.problems.builtin import Composition, draw
 from cef_env.problems.builtin import composition as composition_of
 from cef_env.training.config import MixtureConfig, SFTConfig
 
+LONG = 12
+"""Lines of an efficient program from which on it is long."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shown:
@@ -26,7 +29,11 @@ class Shown:
 
 def mixture_for(composition: Composition, sft: SFTConfig) -> MixtureConfig:
     """What the answers to this problem are, by its family."""
-    return sft.mixture_subtle if composition.family_data.subtle else sft.mixture
+    family = composition.family_data
+    if not family.subtle:
+        return sft.mixture
+    long = family.efficient.count("\n") >= LONG
+    return sft.mixture_long if sft.mixture_long is not None and long else sft.mixture_subtle
 
 
 def draw_answer(composition: Composition, mixture: MixtureConfig, rng: random.Random) -> str:

@@ -55,7 +55,7 @@ def problems_of(config: Config, split: str, count: int, seed: int) -> ProblemSet
     In tool use the statement ends with the samples: the Python tool has no files, so whoever wants to run a
     program on them has to read them. In a terminal they are files.
     """
-    problems = builtin.load(split, count=count, seed=seed)
+    problems = builtin.load(split, count=count, seed=seed, graded=config.graded)
     if config.setting != "tool_use":
         return problems
     return ProblemSet(

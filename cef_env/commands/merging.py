@@ -21,6 +21,7 @@ from cef_env.errors import UserError
 
 if TYPE_CHECKING:
     from cef_env.merge import Plan
+    from cef_env.merge.lora import AdapterPlan
     from cef_env.merge.statistics import Report
 
 
@@ -97,17 +98,31 @@ def _adapters(
     checkpoints: list[Path], out: Path, alpha: str | None, out_dtype: str | None, dry_run: bool
 ) -> None:
     from cef_env.merge import merge_adapters
-    from cef_env.merge.lora import open_adapter
+    from cef_env.merge.lora import plan_adapters
 
     if alpha is None:
         raise UserError("adapters are merged two at a time: use --alpha")
     alphas = parse_alphas(alpha)
     if dry_run:
-        for path in checkpoints:
-            open_adapter(path)
+        _say_adapters(plan_adapters(checkpoints[0], checkpoints[1], alphas, out, out_dtype or "float32"))
         return
     for path in merge_adapters(checkpoints[0], checkpoints[1], alphas, out, out_dtype or "float32"):
         console.print(escape(str(path)), soft_wrap=True)
+
+
+def _say_adapters(made: "AdapterPlan") -> None:
+    """The plan of a merge of adapters, on stderr as that of checkpoints is."""
+    ranks = " and ".join(str(adapter.config["r"]) for adapter in made.pair)
+    lines = [
+        f"{len(made.names)} modules, {made.elements / 1e6:.4g} M weights, rank {made.rank} (inputs {ranks})",
+        f"{len(made.alphas)} outputs of {made.bytes_per_output / 1e6:.4g} MB in {made.out_dtype}",
+        *(
+            f"{path.name}: {'is there already' if alpha in made.finished else 'to be written'}"
+            for alpha, path in made.targets.items()
+        ),
+    ]
+    for line in lines:
+        errors.print(plain(line), markup=False, highlight=False, soft_wrap=True)
 
 
 def _bar() -> Progress:

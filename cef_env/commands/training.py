@@ -7,7 +7,8 @@ import typer
 from rich.markup import escape
 
 from cef_env.commands.console import Out, Preset, Seed, Setting, console, errors
-from cef_env.commands.evaluation import show_run
+from cef_env.commands.evaluation import show_run, show_study
+from cef_env.errors import UserError
 
 train_app = typer.Typer(no_args_is_help=True, help="Train on this machine.")
 
@@ -16,10 +17,16 @@ def reproduce(
     preset: Preset = "laptop", out: Out = Path("runs/demo"), seed: Seed = None, setting: Setting = None
 ) -> None:
     """The paper in miniature: warm start, RL at two coverages, sweep over alpha, report."""
-    from cef_env.experiment import reproduce as run
+    from cef_env.experiment.stages import reproduce as run
+    from cef_env.experiment.study import is_study, load_study, run_study
     from cef_env.training import load_config
     from cef_env.ui import Reporter
 
+    if is_study(preset):
+        if seed is not None or setting is not None:
+            raise UserError(f"preset {preset!r} is a study, which has seeds and settings of its own")
+        show_study(out, run_study(load_study(preset), out, Reporter(errors)))
+        return
     show_run(out, run(load_config(preset, seed, setting), out, Reporter(errors)))
 
 

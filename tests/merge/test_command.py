@@ -76,6 +76,34 @@ def test_adapters(tmp_path):
     assert (tmp_path / "out" / "alpha_-0.5" / "adapter_config.json").is_file()
 
 
+def test_a_dry_run_of_adapters_shows_the_plan_and_writes_nothing(tmp_path):
+    low, high = make(tmp_path / "low", 0, 2), make(tmp_path / "high", 1, 3)
+    out = tmp_path / "out"
+    done = cef(low, high, "--alpha", "-0.5,1.5", "--out", out, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert not out.exists()
+    assert done.stdout == ""
+    # Two layers of two modules, (16 + 24) and (16 + 40) wide; 2 + 3 ranks need the 8 that vLLM has.
+    for part in ("4 modules", "rank 8 (inputs 2 and 3)", "2 outputs of 0.006144 MB in float32"):
+        assert part in done.stderr
+    assert "alpha_-0.5: to be written" in done.stderr
+    cef(low, high, "--alpha", "1.5", "--out", out)
+    files = sorted(out.rglob("*"))
+    done = cef(low, high, "--alpha", "-0.5,1.5", "--out", out, "--dry-run")
+    assert "alpha_-0.5: to be written" in done.stderr
+    assert "alpha_1.5: is there already" in done.stderr
+    assert sorted(out.rglob("*")) == files
+    weights = out / "alpha_1.5" / "adapter_model.safetensors"
+    assert 6144 < weights.stat().st_size < 6144 + 4096  # and the header
+
+
+def test_a_dry_run_refuses_adapters_as_the_merge_does(tmp_path):
+    low, high = make(tmp_path / "low", 0, 2), make(tmp_path / "high", 1, 2, use_dora=True)
+    done = cef(low, high, "--alpha", "0.5", "--out", tmp_path / "out", "--dry-run")
+    assert done.returncode == 2
+    assert "use_dora is not supported" in done.stderr
+
+
 def test_an_adapter_and_a_model_are_refused(pair, tmp_path):
     done = cef(pair[0], make(tmp_path / "adapter", 0, 2), "--alpha", "0.5", "--out", tmp_path / "out")
     assert done.returncode == 2

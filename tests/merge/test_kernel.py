@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from cef_env.errors import UserError
-from cef_env.merge.kernel import BLOCK, Chunk, Noise, all_finite, blend, require_finite
+from cef_env.merge.bits import all_finite, require_finite
+from cef_env.merge.kernel import BLOCK, Chunk, Noise, blend
 
 ALPHAS = st.floats(-3, 3, allow_nan=False)
 VALUES = arrays(np.float32, 24, elements=st.floats(-200, 200, width=32, allow_subnormal=False))

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 import struct
 from pathlib import Path
@@ -124,6 +125,50 @@ def test_architecture_differs(two):
     config = json.loads((two[1] / "config.json").read_text())
     (two[1] / "config.json").write_text(json.dumps({**config, "rms_norm_eps": 0.5}))
     refuse("rms_norm_eps is 1e-06 in low and 0.5 in high", *two)
+
+
+def configure(path: Path, **entries: object) -> None:
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**config, **entries}))
+
+
+@pytest.mark.parametrize(
+    ("key", "low", "high"),
+    [
+        ("rope_theta", 1e4, 1e6),
+        ("rope_scaling", {"rope_type": "yarn", "factor": 2.0}, {"rope_type": "yarn", "factor": 4.0}),
+        ("rope_scaling", None, {"rope_type": "linear", "factor": 2.0}),
+        ("rope_parameters", {"rope_theta": 1e4, "rope_type": "default"},
+         {"rope_theta": 1e6, "rope_type": "default"}),
+        ("architectures", ["Qwen2ForCausalLM"], ["LlamaForCausalLM"]),
+        ("tie_word_embeddings", True, False),
+    ],
+)  # fmt: skip
+def test_configs_that_give_the_same_weights_another_meaning(two, key, low, high):
+    for path, value in zip(two, (low, high)):
+        configure(path, **{key: value})
+    refuse(re.escape(f"config.json: {key} is {json.dumps(low)} in low and {json.dumps(high)} in high"), *two)
+
+
+def test_a_tie_that_only_one_config_names(two):
+    """Not said is not the same as said: transformers ties by default what another version leaves open."""
+    config = json.loads((two[1] / "config.json").read_text())
+    assert config.pop("tie_word_embeddings") is True
+    (two[1] / "config.json").write_text(json.dumps(config))
+    refuse("tie_word_embeddings is true in low and null in high", *two)
+
+
+def test_float_dtypes_that_differ_need_the_dtype_to_write(checkpoint):
+    low, high = checkpoint("low", 0), checkpoint("high", 1, dtype=torch.float16)
+    refuse("dtype BF16 in low, F16 in high; .*name the dtype to write", low, high)
+    for out_dtype in ("float32", "bfloat16"):
+        assert plan(low, high, [0.5], out_dtype=out_dtype).out_dtype is not None
+
+
+def test_an_integer_and_a_float_are_refused_whatever_is_written(two):
+    edit(two[0], step=torch.ones(3, dtype=torch.int64))
+    edit(two[1], step=torch.ones(3))
+    refuse("step: dtype I64 in low, F32 in high", *two, out_dtype="float32")
 
 
 def test_dtype_that_cannot_be_merged(two):

@@ -216,3 +216,17 @@ print((peak - before) >> 20)
         check=True,
     )
     assert int(done.stdout) < 40
+
+
+@pytest.mark.parametrize("out_dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("wide", [0, 1], ids=["low", "high"])
+def test_inputs_of_two_dtypes_are_averaged_exactly(checkpoint, tmp_path, out_dtype, wide):
+    dtypes = [torch.bfloat16, torch.bfloat16]
+    dtypes[wide] = torch.float32
+    low, high = (checkpoint(name, i, dtype=dtypes[i]) for i, name in enumerate(("low", "high")))
+    (path,) = run(plan(low, high, [1.37], out_dtype=out_dtype), tmp_path / "out")
+    merged, a, b = map(load_state_dict, (path, low, high))
+    for name, value in merged.items():
+        assert value.dtype == getattr(torch, out_dtype)
+        expected = torch.lerp(a[name].double(), b[name].double(), 1.37).to(value.dtype)
+        assert torch.equal(value, expected), name
