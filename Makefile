@@ -10,7 +10,7 @@ TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo smoke test test-docker test-openrlhf test-doors test-vllm lint bench clean
+.PHONY: help setup demo full smoke test test-docker test-openrlhf test-doors test-vllm lint docs release bench clean
 
 help:
 	@echo "make demo   set up and run the paper in miniature (two CPU cores, about 15 minutes)"
@@ -19,8 +19,11 @@ help:
 	@echo "make test-docker  the tests of the tier docker, with an engine of their own where none runs (root, Debian)"
 	@echo "make test-vllm    the tests with the real vLLM, in an environment of its own (4 GB)"
 	@echo "make test-openrlhf  the tests with OpenRLHF, Ray and the real vLLM, in another (4 GB)"
-	@echo "make test-doors   the tests with the real OpenEnv, TRL and verl, in another (2 GB)"
+	@echo "make test-doors   the tests with the real OpenEnv, TRL, verl and verifiers, in two others (3 GB)"
 	@echo "make lint   ruff and mypy"
+	@echo "make docs   the documentation, into site/"
+	@echo "make release  wheel and sdist into dist/, each installed in an environment of its own and tried"
+	@echo "make full   set up and run the whole study, every claim, in two processes (hours; goes on where it was)"
 	@echo "make bench  the benchmarks"
 
 # The stamp is newer than what it was made from, so nothing is installed twice.
@@ -35,6 +38,11 @@ setup: $(VENV)/installed
 
 demo: setup
 	$(BIN)/cef reproduce --preset laptop --out runs/demo
+
+# One process for each of two processors; each takes a run that the other does not work on.
+full: setup
+	$(BIN)/cef reproduce --preset full --out runs/full & first=$$!; \
+	  $(BIN)/cef reproduce --preset full --out runs/full && wait $$first
 
 smoke: setup
 	$(BIN)/cef reproduce --preset smoke --out runs/smoke
@@ -70,7 +78,7 @@ VENV_OPENRLHF ?= .venv-openrlhf
 .venv-openrlhf/installed: pyproject.toml
 	$(PYTHON) -m venv .venv-openrlhf
 	.venv-openrlhf/bin/pip install --quiet --disable-pip-version-check $(TORCH)
-	.venv-openrlhf/bin/pip install --quiet --disable-pip-version-check $(VLLM) transformers==5.15.0 ray==2.55.0 \
+	.venv-openrlhf/bin/pip install --quiet --disable-pip-version-check $(VLLM) transformers==5.15.0 "ray[default]==2.55.0" \
 	  datasets aiohttp sympy pylatexenc pytest hypothesis --editable ".[train,problems,terminal]"
 	.venv-openrlhf/bin/pip uninstall --quiet --yes torchvision torchaudio
 	.venv-openrlhf/bin/pip install --quiet --disable-pip-version-check --no-deps openrlhf==0.11.2
@@ -92,16 +100,39 @@ VENV_DOORS ?= .venv-doors
 	.venv-doors/bin/pip install --quiet --disable-pip-version-check --no-deps verl==0.9.1
 	touch $@
 
-test-doors: $(filter .venv-doors/installed,$(VENV_DOORS)/installed)
-	PYTHONPATH=. HF_HUB_OFFLINE=1 $(VENV_DOORS)/bin/python -m pytest -rs tests/doors
+# verifiers drives the OpenEnv server from outside, and needs another version of MCP than OpenEnv 0.10.
+VENV_VERIFIERS ?= .venv-verifiers
+
+.venv-verifiers/installed:
+	$(PYTHON) -m venv .venv-verifiers
+	.venv-verifiers/bin/pip install --quiet --disable-pip-version-check "verifiers[openenv]==0.4.0"
+	touch $@
+
+test-doors: $(filter .venv-doors/installed,$(VENV_DOORS)/installed) $(filter .venv-verifiers/installed,$(VENV_VERIFIERS)/installed)
+	PYTHONPATH=. HF_HUB_OFFLINE=1 VERIFIERS_PYTHON=$(abspath $(VENV_VERIFIERS))/bin/python \
+	  $(VENV_DOORS)/bin/python -m pytest -rs tests/doors
 
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+$(VENV)/installed-docs: $(VENV)/installed
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[docs]"
+	touch $@
+
+# The variable silences what mkdocs-material says about its own future.
+docs: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+release: setup
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist . > /dev/null
+	for file in dist/*; do PYTHON=$(PYTHON) tests/check_install.sh $$file || exit 1; done
+
 bench: setup
 	for bench in tests/bench/bench_*.py; do $(BIN)/python $$bench || exit 1; done
 
 clean:
-	rm -rf $(VENV) .venv-vllm .venv-openrlhf .venv-doors build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .venv-vllm .venv-openrlhf .venv-doors .venv-verifiers build dist site *.egg-info .mypy_cache \
+	  .pytest_cache .ruff_cache

@@ -16,6 +16,10 @@ class UserError(CefError, ValueError):
     """The caller asked for something that cannot be done; the message says what to change."""
 
 
+class InUseError(UserError):
+    """Another process works on what this one was asked to work on."""
+
+
 class SandboxUnavailableError(UserError):
     """No isolation tier works on this machine; the message says how to get one."""
 

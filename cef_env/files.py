@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cef_env.errors import UserError
+from cef_env.errors import InUseError, UserError
 
 
 def sync_folder(path: Path) -> None:
@@ -96,7 +96,7 @@ def readable(path: Path) -> Iterator[None]:
 
 @contextmanager
 def exclusive(path: Path, what: str) -> Iterator[None]:
-    """Holds an advisory lock on `path`; `UserError` when another process holds it.
+    """Holds an advisory lock on `path`; `InUseError` when another process holds it.
 
     The kernel drops the lock when the process ends, however it ends.
     """
@@ -104,5 +104,5 @@ def exclusive(path: Path, what: str) -> Iterator[None]:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise UserError(f"{what} is in use by another process; wait for it to end") from error
+            raise InUseError(f"{what} is in use by another process; wait for it to end") from error
         yield

@@ -59,6 +59,10 @@ class Reporter:
 
             yield move
 
+    def say(self, text: str) -> None:
+        """One line."""
+        self.console.print(text, highlight=False)
+
     def done(self, name: str, seconds: float) -> None:
         """Says that a stage ended."""
         self.console.print(f"[bold]{name:<8}[/] done in {seconds:.0f} s", highlight=False)

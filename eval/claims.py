@@ -49,20 +49,27 @@ def judge_claims(
     return [
         claim
         for counts in tables
-        for claim in _judge_split(counts, seed, (comparisons or {}).get(counts.split))
+        for claim in judge_split(
+            counts,
+            Bootstrap.over(len(counts.problem_ids), seed),
+            seed,
+            (comparisons or {}).get(counts.split),
+        )
     ]
 
 
-def _judge_split(counts: Counts, seed: int, comparison: EnsembleComparison | None) -> list[Claim]:
+def judge_split(
+    counts: Counts, bootstrap: Bootstrap, seed: int = 0, comparison: EnsembleComparison | None = None
+) -> list[Claim]:
+    """Every claim on one split; `bootstrap` resamples the columns of `counts`."""
     if LOW not in counts.alphas or HIGH not in counts.alphas:
         reason = "alpha 0 and alpha 1 were not both sampled"
-    elif len(counts.problem_ids) < MIN_PROBLEMS:
-        reason = f"only {len(counts.problem_ids)} problems; fewer than {MIN_PROBLEMS} decide nothing"
+    elif bootstrap.problems < MIN_PROBLEMS:
+        reason = f"only {bootstrap.problems} problems; fewer than {MIN_PROBLEMS} decide nothing"
     else:
         reason = ""
     if reason:
         return [_claim(id_, counts, None, {}, reason) for id_ in PAPER]
-    bootstrap = Bootstrap.over(len(counts.problem_ids), seed)
     coverage = _coverage(counts, bootstrap)
     return [
         coverage,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from cef_env.errors import UserError
 from cef_env.eval.counts import Counts
-from cef_env.eval.intervals import Bootstrap, Interval, interval
+from cef_env.eval.intervals import Bootstrap, Interval
 from cef_env.eval.passk import combine, log_fail
 from cef_env.eval.shape import HIGH, LOW
 
@@ -80,9 +80,15 @@ class EnsembleComparison:
 
 
 def compare_ensembles(
-    counts: Counts, bootstrap: Bootstrap, budget: int | None = None, seed: int = 0
+    counts: Counts,
+    bootstrap: Bootstrap,
+    budget: int | None = None,
+    seed: int = 0,
+    problem_folds: Folds | None = None,
 ) -> EnsembleComparison:
     """Compare pools at `budget` answers (default: half the answers drawn, which keeps the estimates steady).
+
+    `problem_folds`: by default drawn with `seed`; columns that are not independent share a fold.
 
     Raises `UserError` with fewer than `FOLDS` problems, without alpha 0 and 1, or when `budget` exceeds
     the answers drawn.
@@ -94,7 +100,7 @@ def compare_ensembles(
     solver = Solver(counts, budget)
     everything = counts.alphas
     inside = tuple(a for a in everything if LOW <= a <= HIGH)
-    problem_folds = folds(len(counts.problem_ids), seed)
+    problem_folds = problem_folds or folds(len(counts.problem_ids), seed)
 
     def choose(pool: tuple[float, ...], most: int, least: int = 2) -> tuple[Choice, Floats]:
         sets = _sets([counts.at(a) for a in pool], least, min(most, budget))
@@ -103,7 +109,7 @@ def compare_ensembles(
         best = int(table.mean(axis=1).argmax())
         usual = tuple(everything[m] for m in sets[best])
         sizes = len(sets[0]), len(sets[-1])
-        return Choice(pool, sizes, _smooth(draws, counts), usual, float(table[best].mean())), draws
+        return Choice(pool, sizes, bootstrap.smoothed(draws), usual, float(table[best].mean())), draws
 
     single, single_draws = choose(everything, 1, least=1)
     best_trained, _ = choose((LOW, HIGH), 1, least=1)
@@ -113,7 +119,7 @@ def compare_ensembles(
         interpolated, draws = choose(inside, len(inside))
         if len(everything) > len(inside):
             equal, equal_draws = choose(everything, len(inside))
-            gain = _smooth(equal_draws - draws, counts)
+            gain = bootstrap.smoothed(equal_draws - draws)
     shared = solver(tuple(range(len(everything))))
     alone = np.mean([solver((m,)) for m in range(len(everything))], axis=0)
     return EnsembleComparison(
@@ -123,7 +129,7 @@ def compare_ensembles(
         extended,
         interpolated,
         equal,
-        _smooth(extended_draws - single_draws, counts),
+        bootstrap.smoothed(extended_draws - single_draws),
         gain,
         bootstrap.mean(shared),
         bootstrap.mean(shared - alone),
@@ -133,16 +139,6 @@ def compare_ensembles(
 def default_budget(counts: Counts) -> int:
     """Half of the answers drawn, but one for each of two members."""
     return max(2, int(counts.n.min()) // 2)
-
-
-def _smooth(draws: Floats, counts: Counts) -> Interval:
-    """Mean and percentiles of the resamples.
-
-    The estimate is the mean over resamples, not the one value on the data: where two sets are nearly tied,
-    the choice on the data alone turns on a single problem, and averaging smooths that jump (Efron 2014,
-    "Estimation and accuracy after model selection").
-    """
-    return interval(float(draws.mean()), draws, len(counts.problem_ids))
 
 
 class Solver:

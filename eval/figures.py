@@ -46,8 +46,13 @@ def member_name(member: Member) -> str:
 
 
 @styled
-def frontier_figure(found: Frontier, controls: Sequence[MemberRates] = (), narrow: bool = False) -> "Figure":
-    """Optimization failures against correctness failures, one point per member, with 95% intervals."""
+def frontier_figure(
+    found: Frontier, controls: Sequence[MemberRates] = (), narrow: bool = False, others: str = "controls"
+) -> "Figure":
+    """Optimization failures against correctness failures, one point per member, with 95% intervals.
+
+    `others` names the members of `controls`.
+    """
     figure, (ax,) = new_figure(*((4.1, 4.3) if narrow else (6.4, 5.3)))
     xs = [p.rates[Outcome.OPTIMIZATION_FAILURE] for p in found.points]
     ys = [p.rates[Outcome.CORRECTNESS_FAILURE] for p in found.points]
@@ -72,7 +77,7 @@ def frontier_figure(found: Frontier, controls: Sequence[MemberRates] = (), narro
         up = [m.rates[Outcome.CORRECTNESS_FAILURE] for m in controls]
         ax.errorbar(
             [x.value for x in across], [y.value for y in up], xerr=bars(across), yerr=bars(up),
-            linestyle="none", elinewidth=0.7, marker="x", markersize=5.5, color=SOFT, label="controls",
+            linestyle="none", elinewidth=0.7, marker="x", markersize=5.5, color=SOFT, label=others,
             zorder=2,
         )  # fmt: skip
         points = np.concatenate([points, [(x.value, y.value) for x, y in zip(across, up)]])

@@ -60,6 +60,40 @@ class Interval:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]" if self.known else f"{self.value:.3f}"
 
 
+@dataclass(frozen=True, slots=True)
+class Error:
+    """A standard error with its degrees of freedom."""
+
+    standard: float
+    freedom: float
+
+    @classmethod
+    def of_mean(cls, values: Floats) -> "Error":
+        """Of the mean of independent values, shape (units,)."""
+        units = len(values)
+        return cls(float(values.std(ddof=1)) / math.sqrt(units), units - 1) if units > 1 else NO_ERROR
+
+    @classmethod
+    def of_jackknife(cls, values: Floats, function: Callable[[Floats], Floats]) -> "Error":
+        """Of `function` of the means of the rows of `values`, shape (A, units)."""
+        units = values.shape[1]
+        if units < 2:
+            return NO_ERROR
+        without = function((values.sum(axis=1)[:, None] - values) / (units - 1))  # (units,)
+        return cls(math.sqrt((units - 1) * float(np.var(without))), units - 1)
+
+    def __add__(self, other: "Error") -> "Error":
+        """Of a sum of independent parts; degrees of freedom by Satterthwaite (1946)."""
+        parts = [(e.standard**2, e.freedom) for e in (self, other) if e.standard > 0]
+        total = sum(square for square, _ in parts)
+        if not parts or not math.isfinite(total):
+            return Error(math.sqrt(total), 1.0)
+        return Error(math.sqrt(total), total**2 / sum(square**2 / freedom for square, freedom in parts))
+
+
+NO_ERROR = Error(0.0, 1.0)
+
+
 @dataclass(frozen=True, eq=False)
 class Bootstrap:
     """One seeded resampling of P problems, used for every statistic of a split."""
@@ -73,13 +107,18 @@ class Bootstrap:
         counts = rng.multinomial(problems, np.full(problems, 1 / problems), size=resamples)
         return cls(counts / problems)
 
+    @property
+    def problems(self) -> int:
+        """P."""
+        return self.weights.shape[1]
+
     def mean(self, values: Floats, level: float = LEVEL) -> Interval:
         """Mean over problems of `values`, shape (P,)."""
-        return _of_mean(values, self.weights @ values, level)
+        return self._of_mean(values, self.weights @ values, level)
 
     def means(self, values: Floats) -> list[Interval]:
         """Mean over the last axis of `values`, shape (A, P): one interval per row, paired."""
-        return [_of_mean(v, draws) for v, draws in zip(values, values @ self.weights.T)]
+        return [self._of_mean(v, draws, LEVEL) for v, draws in zip(values, values @ self.weights.T)]
 
     def statistic(self, values: Floats, function: Callable[[Floats], Floats]) -> Interval:
         """`function` of the means of the rows of `values`, shape (A, P).
@@ -87,28 +126,41 @@ class Bootstrap:
         `function` maps means of shape (A, draws) to shape (draws,); it is called for the data and for the
         resamples, which is how ratios and maxima over members get their intervals.
         """
-        units = values.shape[1]
         value = float(function(values.mean(axis=1)[:, None])[0])
-        error = 0.0
-        if units > 1:
-            without = function((values.sum(axis=1)[:, None] - values) / (units - 1))  # (P,)
-            error = math.sqrt((units - 1) * float(np.var(without)))
-        return interval(value, function(values @ self.weights.T), units, error=error)
+        error = self._jackknife(values, function)
+        return interval(value, function(values @ self.weights.T), self.problems, error=error)
+
+    def smoothed(self, draws: Floats) -> Interval:
+        """Mean and percentiles of what was computed from each resample, shape (resamples,).
+
+        The estimate is the mean over resamples, not the one value on the data: where two choices are nearly
+        tied, the choice on the data alone turns on a single problem, and averaging smooths that jump (Efron
+        2014, "Estimation and accuracy after model selection").
+        """
+        return interval(float(draws.mean()), draws, self.problems)
+
+    def _of_mean(self, values: Floats, draws: Floats, level: float) -> Interval:
+        found = interval(float(values.mean()), draws, self.problems, level, self._standard_error(values))
+        if values.min() >= 0 and values.max() <= 1:  # a rate or a chance: so is its mean
+            low, high = max(found.low, 0.0), min(found.high, 1.0)
+            return replace(found, low=low, high=high) if found.known else found
+        return found
+
+    def _standard_error(self, values: Floats) -> "Error":
+        """Of the mean of `values`."""
+        return Error.of_mean(values)
+
+    def _jackknife(self, values: Floats, function: Callable[[Floats], Floats]) -> "Error":
+        """Of `function` of the means of the rows of `values`."""
+        return Error.of_jackknife(values, function)
 
 
-def _of_mean(values: Floats, draws: Floats, level: float = LEVEL) -> Interval:
-    units = len(values)
-    error = float(values.std(ddof=1)) / math.sqrt(units) if units > 1 else 0.0
-    found = interval(float(values.mean()), draws, units, level, error)
-    if values.min() >= 0 and values.max() <= 1:  # a rate or a chance: so is its mean
-        return replace(found, low=max(found.low, 0.0), high=min(found.high, 1.0)) if found.known else found
-    return found
-
-
-def interval(value: float, draws: Floats, units: int, level: float = LEVEL, error: float = 0.0) -> Interval:
+def interval(
+    value: float, draws: Floats, units: int, level: float = LEVEL, error: Error = NO_ERROR
+) -> Interval:
     """Interval from bootstrap draws over `units` problems; without bounds when there are fewer than two.
 
-    `error`: standard error of the value, where it is known; then the t interval is contained.
+    `error`: of the value, where it is known; then the t interval is contained.
     """
     if not math.isfinite(value):
         return Interval(math.nan, reason=UNDEFINED)
@@ -116,16 +168,23 @@ def interval(value: float, draws: Floats, units: int, level: float = LEVEL, erro
         return Interval(value, reason=ONE_PROBLEM)
     if not np.all(np.isfinite(draws)):
         return Interval(value, reason=UNDEFINED)
-    t, tail = _quantiles(units, level)
+    tail = _tail(units, level)
     low, high = np.quantile(draws, [tail, 1 - tail])
-    half = t * error if math.isfinite(error) else 0.0
+    half = _t(error.freedom, level) * error.standard if math.isfinite(error.standard) else 0.0
     return Interval(value, min(float(low), value - half), max(float(high), value + half))
 
 
 @cache
-def _quantiles(units: int, level: float) -> tuple[float, float]:
-    """Student's t over `units` problems at `level`, and the tail of the expanded percentile interval."""
-    from scipy.special import ndtr, stdtrit  # scipy.stats has the same and takes seconds to import
+def _t(freedom: float, level: float) -> float:
+    """Quantile of Student's t."""
+    from scipy.special import stdtrit  # scipy.stats has the same and takes seconds to import
 
-    t = -float(stdtrit(units - 1, (1 - level) / 2))
-    return t, float(ndtr(-math.sqrt(units / (units - 1)) * t))
+    return -float(stdtrit(freedom, (1 - level) / 2))
+
+
+@cache
+def _tail(units: int, level: float) -> float:
+    """Tail of the expanded percentile interval over `units` problems."""
+    from scipy.special import ndtr
+
+    return float(ndtr(-math.sqrt(units / (units - 1)) * _t(units - 1, level)))

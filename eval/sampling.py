@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from threading import Lock
+from types import MappingProxyType
+from typing import Any
 
 import gymnasium as gym
 
@@ -31,6 +33,8 @@ from cef_env.problems import Problem, ProblemSet
 
 CHUNKS_IN_FLIGHT = 2
 """One is sampled while one is judged."""
+
+NONE: Mapping[str, Any] = MappingProxyType({})
 
 Progress = Callable[[int, int, str], None]
 """Called with (samples done, samples in all, note)."""
@@ -79,6 +83,7 @@ def sweep(
     seed: int,
     progress: Progress,
     env_id: str = "cef/Reasoning-v0",
+    env_options: Mapping[str, Any] = NONE,
 ) -> None:
     """Draws every chunk of `plan` that `folder` does not hold yet.
 
@@ -87,6 +92,7 @@ def sweep(
             agent of the member before is not used any more.
         problems: the problem set of each split of the plan.
         env_id: a registered environment; one episode per answer, judged on the full suite.
+        env_options: its arguments besides coverage, problems and judge.
 
     Raises `UserError` when the folder belongs to another plan. An `InstrumentError` ends the sweep; what was
     complete stays.
@@ -106,7 +112,8 @@ def sweep(
             agent = LockedAgent(agent_of(member))
 
             def work(chunk: Chunk, agent: LockedAgent = agent) -> Drawn:
-                return draw(chunk, problems[chunk.split], agent, judge, chunk_seed(seed, chunk), env_id)
+                chosen = chunk_seed(seed, chunk)
+                return draw(chunk, problems[chunk.split], agent, judge, chosen, env_id, env_options)
 
             for chunk, drawn in _in_flight(threads, group, work):
                 programs.append(drawn.programs, drawn.judgements)
@@ -142,10 +149,11 @@ def draw(
     judge: Judge,
     seed: int,
     env_id: str = "cef/Reasoning-v0",
+    env_options: Mapping[str, Any] = NONE,
 ) -> Drawn:
     """The answers of one chunk: one episode each, on the full suite."""
     cells = [(id_, index) for id_ in chunk.problem_ids for index in range(chunk.start, chunk.stop)]
-    envs = [make_env(env_id, problems, judge) for _ in cells]
+    envs = [make_env(env_id, problems, judge, env_options) for _ in cells]
     try:
         trajectories = rollout(envs, agent, [id_ for id_, _ in cells], seed)
         drawn = Drawn([], {}, [])
@@ -170,10 +178,14 @@ def hash_of(program: str) -> str:
     return hashlib.sha256(program.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def make_env(env_id: str, problems: ProblemSet, judge: Judge) -> gym.Env[str, str]:
+def make_env(
+    env_id: str, problems: ProblemSet, judge: Judge, options: Mapping[str, Any] = NONE
+) -> gym.Env[str, str]:
     """One environment of a sweep; `UserError` when the id is unknown or no setting of this project."""
     try:
-        env = gym.make(env_id, disable_env_checker=True, coverage=None, problems=problems, judge=judge)
+        env = gym.make(
+            env_id, disable_env_checker=True, coverage=None, problems=problems, judge=judge, **options
+        )
     except (gym.error.Error, ImportError) as error:
         raise UserError(f"environment {env_id!r} is unknown; use cef/Reasoning-v0") from error
     except TypeError as error:  # another project's, which takes no judge

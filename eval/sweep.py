@@ -73,14 +73,14 @@ class Frontier:
     shape: Shape
 
 
-def frontier(counts: Counts, seed: int = 0) -> Frontier:
-    """The frontier of one split, with paired bootstrap intervals over problems (`seed`).
+def frontier(counts: Counts, seed: int = 0, bootstrap: Bootstrap | None = None) -> Frontier:
+    """The frontier of one split, with paired intervals of `bootstrap`, by default over problems with `seed`.
 
     `counts` must contain alpha 0 and 1 for `reach`; without them it is empty.
     """
     if not counts.problem_ids:
         raise UserError(f"split {counts.split!r} has no problem")
-    bootstrap = Bootstrap.over(len(counts.problem_ids), seed)
+    bootstrap = bootstrap or Bootstrap.over(len(counts.problem_ids), seed)
     by_outcome = {o: bootstrap.means(counts.rate(o)) for o in OUTCOMES}
     points = tuple(
         Point(alpha, {o: by_outcome[o][i] for o in OUTCOMES}) for i, alpha in enumerate(counts.alphas)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cef_env.errors import UserError
-from cef_env.experiment import STAGES, claim_directory, reproduce
+from cef_env.experiment.stages import claim_directory, reproduce, stages
 from cef_env.training import load_config
 from cef_env.ui import Reporter
 
@@ -56,8 +56,8 @@ def start(config_file: Path, out: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
-def test_every_stage_leaves_a_manifest_and_the_report_is_whole(whole: Path) -> None:
-    for name in STAGES:
+def test_every_stage_leaves_a_manifest_and_the_report_is_whole(whole: Path, config_file: Path) -> None:
+    for name in stages(load_config(str(config_file))):
         manifest = json.loads((whole / name / "manifest.json").read_text())
         assert manifest["stage"] == name
         assert {"versions", "seed", "sandbox_tier", "wall_s", "cpu_s"} <= manifest.keys()

@@ -50,6 +50,55 @@ def test_the_sdist_holds_the_same_modules(dist: Path) -> None:
     assert modules <= held
 
 
+def test_the_installed_wheel_plays_an_episode_where_nothing_heavy_can_be_imported(
+    dist: Path, tmp_path: Path
+) -> None:
+    """Beside the packages of this environment; `make release` installs it into one of its own."""
+    (wheel,) = dist.glob("*.whl")
+    install = [
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(tmp_path / "site"),
+        str(wheel),
+    ]
+    subprocess.run([sys.executable, "-m", "pip", *install], check=True)
+    code = f"""
+import sys
+sys.path.insert(0, {str(tmp_path / "site")!r})
+for heavy in ("torch", "transformers", "matplotlib", "scipy", "pyarrow", "jinja2", "docker", "pexpect"):
+    sys.modules[heavy] = None
+import cef_env, gymnasium as gym
+env = gym.make("cef/Reasoning-v0", problems="builtin:easy?count=3")
+env.reset(seed=0)
+program = next(s.program for s in env.unwrapped.problem.submissions if s.kind == "efficient")
+_, reward, _, _, info = env.step(f"```python\\n{{program}}\\n```")
+print(cef_env.__file__, reward, info["outcome"])
+"""
+    played = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert played.stdout.split() == [str(tmp_path / "site/cef_env/__init__.py"), "1.0", "correct"], (
+        played.stderr
+    )
+
+
+def test_the_version_is_written_in_one_place_and_everything_else_agrees(dist: Path) -> None:
+    import re
+
+    import cef_env
+
+    version = cef_env.__version__
+    assert (ROOT / "pyproject.toml").read_text().count(f'"{version}"') == 0
+    assert (dist / f"cef_env-{version}-py3-none-any.whl").is_file()
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    releases = re.findall(r"^## \[(\d[^]]*)\] - (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert releases[0][0] == version
+    assert f"\ndate-released: {releases[0][1]}\n" in (ROOT / "CITATION.cff").read_text()
+
+
 def test_importing_the_package_is_light() -> None:
     heavy = ["torch", "transformers", "docker", "matplotlib", "scipy", "vllm", "openrlhf", "pexpect"]
     heavy += ["pyarrow", "jinja2", "ray"]

@@ -1,4 +1,4 @@
-"""Conversations for the warm start, and tensors for both kinds of training.
+"""Conversations of one turn for the warm start, and tensors for both kinds of training.
 
 Does not build or run tests: failures that are shown were judged before (`failures.py`).
 """
@@ -15,6 +15,9 @@ from cef_env.problems.builtin import Composition, draw
 from cef_env.problems.builtin import composition as composition_of
 from cef_env.training.config import MixtureConfig, SFTConfig
 
+LONG = 12
+"""Lines of an efficient program from which on it is long."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shown:
@@ -26,7 +29,11 @@ class Shown:
 
 def mixture_for(composition: Composition, sft: SFTConfig) -> MixtureConfig:
     """What the answers to this problem are, by its family."""
-    return sft.mixture_subtle if composition.family_data.subtle else sft.mixture
+    family = composition.family_data
+    if not family.subtle:
+        return sft.mixture
+    long = family.efficient.count("\n") >= LONG
+    return sft.mixture_long if sft.mixture_long is not None and long else sft.mixture_subtle
 
 
 def draw_answer(composition: Composition, mixture: MixtureConfig, rng: random.Random) -> str:
@@ -74,17 +81,28 @@ def supervised_batch(
 def pad_batch(
     prompts: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], pad: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(ids, mask), both (batch, longest), padded on the right; mask is 1 on answer tokens.
+    """`pad_sequences` of conversations of one turn; mask is 1 on answer tokens."""
+    pairs = list(zip(prompts, answers, strict=True))
+    return pad_sequences(
+        [[*prompt, *answer] for prompt, answer in pairs],
+        [[0] * len(prompt) + [1] * len(answer) for prompt, answer in pairs],
+        pad,
+    )
+
+
+def pad_sequences(
+    sequences: Sequence[Sequence[int]], masks: Sequence[Sequence[int]], pad: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """(ids, mask), both (batch, longest), padded on the right with `pad` and 0.
 
     Causal attention never looks right, so the padding needs no attention mask.
     """
-    longest = max(len(p) + len(a) for p, a in zip(prompts, answers, strict=True))
-    ids = torch.full((len(prompts), longest), pad, dtype=torch.long)
-    mask = torch.zeros(len(prompts), longest)
-    for row, (prompt, answer) in enumerate(zip(prompts, answers, strict=True)):
-        end = len(prompt) + len(answer)
-        ids[row, :end] = torch.tensor([*prompt, *answer])
-        mask[row, len(prompt) : end] = 1
+    longest = max(map(len, sequences))
+    ids = torch.full((len(sequences), longest), pad, dtype=torch.long)
+    mask = torch.zeros(len(sequences), longest)
+    for row, (sequence, given) in enumerate(zip(sequences, masks, strict=True)):
+        ids[row, : len(sequence)] = torch.tensor(sequence)
+        mask[row, : len(sequence)] = torch.tensor(given, dtype=mask.dtype)
     return ids, mask
 
 

@@ -40,7 +40,8 @@ def failure_pool(config: Config, folder: Path, judge: Judge | None) -> list[Show
 
 
 def _make(config: Config, judge: Judge) -> list[Shown]:
-    problems = builtin.load("train", count=config.sft.repair_pool, seed=config.seed + POOL_SEED)
+    count, seed = config.sft.repair_pool, config.seed + POOL_SEED
+    problems = builtin.load("train", count=count, seed=seed, graded=config.graded)
     coverages = list(config.coverages.values())
 
     def show(index: int) -> Shown:

@@ -1,4 +1,4 @@
-"""GRPO on one machine: reinforcement learning against `cef/Reasoning-v0`, and `cef/Repair-v0` where asked.
+"""GRPO on one machine: reinforcement learning in the setting's environment; in `cef/Repair-v0` where asked.
 
 The loop only: batches come from `rollouts.py`, updates from `learner.py`, numbers from `metrics.py`.
 Repeatable and resumable: rollouts, problems and updates derive from (seed, step). For clusters use OpenRLHF
@@ -57,9 +57,7 @@ def train_rl(
     state = TrainState(out, model, optimizer)
     agent = TransformersAgent(model, tokenizer, rl.temperature, config.max_new_tokens)
     rollouts = Rollouts(config, coverage, agent, judge, hardware)
-    learner = Learner(
-        model, reference, optimizer, rl, tokenizer.pad_token_id, config.max_new_tokens, hardware
-    )
+    learner = Learner(model, reference, optimizer, rl, tokenizer.pad_token_id, config.most_tokens, hardware)
     with Board(out / "tensorboard" if tensorboard else None, state.step) as board:
         for step in range(state.step, rl.steps):
             batch = rollouts.step(step)

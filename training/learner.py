@@ -1,7 +1,8 @@
 """One batch of rollouts -> optimiser steps: PPO's clipped objective on the advantages of `advantages.py`.
 
-Single-turn answers. With one epoch and one minibatch the update is on-policy: the ratio is 1 and nothing is
-clipped. Does not sample: see `rollouts.py`.
+An answer is all that the policy said in an episode, over all its turns; what it was told is context. With one
+epoch and one minibatch the update is on-policy: the ratio is 1 and nothing is clipped. Does not sample: see
+`rollouts.py`.
 """
 
 import random
@@ -13,10 +14,9 @@ from typing import Any
 import torch
 
 from cef_env.agents import Trajectory
-from cef_env.agents.base import Reply
 from cef_env.errors import InstrumentError
 from cef_env.training.advantages import ADVANTAGES
-from cef_env.training.data import answer_logprobs, pad_batch
+from cef_env.training.data import answer_logprobs, pad_sequences
 from cef_env.training.hardware import Hardware
 from cef_env.training.rl_config import RLConfig
 
@@ -25,8 +25,24 @@ MAX_LOGPROB_GAP = 1e-2
 MAX_MEAN_GAP_BFLOAT16 = 5e-2
 """The same under bfloat16, where single unlikely tokens may differ by more: the mean over tokens."""
 
-Answers = Sequence[int]
-"""Positions of answers in the batch."""
+Positions = Sequence[int]
+"""Of answers in the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An episode as one sequence."""
+
+    tokens: tuple[int, ...]
+    mask: tuple[int, ...]
+    """1 where the policy sampled the token."""
+    logprobs: tuple[float, ...]
+    """Of these tokens when they were sampled."""
+
+    @classmethod
+    def of(cls, trajectory: Trajectory) -> "Answer":
+        logprobs = tuple(value for reply in trajectory.replies for value in reply.logprobs)
+        return cls(trajectory.tokens, trajectory.mask, logprobs)
 
 
 @dataclass(frozen=True)
@@ -41,7 +57,7 @@ class Learner:
     pad: int
     """Id of the padding token."""
     budget: int
-    """Tokens that an answer may have."""
+    """Tokens that an answer may have: those of a message, times messages."""
     hardware: Hardware
 
     def update(self, trajectories: Sequence[Trajectory], seed: int) -> dict[str, float | None]:
@@ -61,10 +77,10 @@ class Learner:
         kept = [i for i in range(len(trajectories)) if self.reference is not None or advantages[i] != 0]
         if not kept:
             return {"logprob_gap": 0.0, "kl": None, "clip_fraction": 0.0, "grad_norm": 0.0}
-        replies = [trajectory.replies[0] for trajectory in trajectories]
+        answers = [Answer.of(trajectory) for trajectory in trajectories]
         on_policy = rl.epochs * rl.minibatches == 1
         gaps: list[torch.Tensor] = []
-        old = None if on_policy else self._before(replies, kept, gaps)
+        old = None if on_policy else self._before(answers, kept, gaps)
         sums: dict[str, float] = defaultdict(float)
         norms: list[float] = []
         rng = random.Random(seed)
@@ -74,10 +90,10 @@ class Learner:
                 if rl.advantage == "dr_grpo":
                     divisor = self.budget * len(trajectories) / len(parts)
                 else:
-                    divisor = sum(len(replies[i].token_ids) for i in part)
+                    divisor = sum(len(answers[i].logprobs) for i in part)
                 self.optimizer.zero_grad(set_to_none=True)
                 for micro in self._micro(part):
-                    loss = self._loss(replies, micro, advantages, old, gaps, sums)
+                    loss = self._loss(answers, micro, advantages, old, gaps, sums)
                     (loss / divisor).backward()
                 trained = [p for p in self.model.parameters() if p.requires_grad]
                 norms.append(float(torch.nn.utils.clip_grad_norm_(trained, rl.clip_norm)))
@@ -91,7 +107,7 @@ class Learner:
             "grad_norm": round(sum(norms) / len(norms), 6),
         }
 
-    def _minibatches(self, kept: Answers, rng: random.Random) -> list[Answers]:
+    def _minibatches(self, kept: Positions, rng: random.Random) -> list[Positions]:
         """The answers of each optimiser step of one pass."""
         count = self.rl.minibatches
         if count == 1:
@@ -99,7 +115,7 @@ class Learner:
         shuffled = rng.sample(kept, len(kept))
         return [shuffled[i::count] for i in range(min(count, len(kept)))]
 
-    def _micro(self, part: Answers) -> Iterator[Answers]:
+    def _micro(self, part: Positions) -> Iterator[Positions]:
         """The answers of each forward pass."""
         size = self.rl.micro_batch_size or len(part)
         for start in range(0, len(part), size):
@@ -107,8 +123,8 @@ class Learner:
 
     def _loss(
         self,
-        replies: Sequence[Reply],
-        micro: Answers,
+        answers: Sequence[Answer],
+        micro: Positions,
         advantages: torch.Tensor,
         old: dict[int, torch.Tensor] | None,
         gaps: list[torch.Tensor],
@@ -116,9 +132,9 @@ class Learner:
     ) -> torch.Tensor:
         """Sum over the answer tokens of one forward pass; adds to `gaps` and `sums`."""
         rl = self.rl
-        ids, mask, logprobs = self._forward(self.model, replies, micro)  # (micro, longest - 1)
+        ids, mask, logprobs = self._forward(self.model, answers, micro)  # (micro, longest - 1)
         if old is None:
-            gaps.append(self._gap(replies, micro, logprobs, mask))
+            gaps.append(self._gap(answers, micro, logprobs, mask))
             before = logprobs.detach()
         else:
             before = _filled(mask, torch.cat([old[i] for i in micro]))
@@ -140,24 +156,24 @@ class Learner:
 
     @torch.no_grad()
     def _before(
-        self, replies: Sequence[Reply], kept: Answers, gaps: list[torch.Tensor]
+        self, answers: Sequence[Answer], kept: Positions, gaps: list[torch.Tensor]
     ) -> dict[int, torch.Tensor]:
         """Log-probs of each answer's tokens before the first step."""
         found: dict[int, torch.Tensor] = {}
         for micro in self._micro(kept):
-            _, mask, logprobs = self._forward(self.model, replies, micro)
-            gaps.append(self._gap(replies, micro, logprobs, mask))
+            _, mask, logprobs = self._forward(self.model, answers, micro)
+            gaps.append(self._gap(answers, micro, logprobs, mask))
             for i, row, row_mask in zip(micro, logprobs, mask, strict=True):
                 found[i] = row[row_mask.bool()]
         self._require_agreement(gaps)
         return found
 
     def _forward(
-        self, model: Any, replies: Sequence[Reply], micro: Answers
+        self, model: Any, answers: Sequence[Answer], micro: Positions
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """(ids, mask, log-probs) of some answers; the last two are (answers, longest - 1)."""
-        chosen = [replies[i] for i in micro]
-        ids, mask = pad_batch([r.prompt_ids for r in chosen], [r.token_ids for r in chosen], self.pad)
+        chosen = [answers[i] for i in micro]
+        ids, mask = pad_sequences([a.tokens for a in chosen], [a.mask for a in chosen], self.pad)
         ids, mask = ids.to(self.hardware.device), mask[:, 1:].to(self.hardware.device)
         return ids, mask, self._logprobs(model, ids)
 
@@ -166,10 +182,10 @@ class Learner:
             return answer_logprobs(model, ids, self.rl.temperature)
 
     def _gap(
-        self, replies: Sequence[Reply], micro: Answers, logprobs: torch.Tensor, mask: torch.Tensor
+        self, answers: Sequence[Answer], micro: Positions, logprobs: torch.Tensor, mask: torch.Tensor
     ) -> torch.Tensor:
         """|log-prob now - at sampling| of every answer token."""
-        sampled = torch.tensor([value for i in micro for value in replies[i].logprobs])
+        sampled = torch.tensor([value for i in micro for value in answers[i].logprobs])
         return (logprobs.detach()[mask.bool()].cpu() - sampled).abs()
 
     def _require_agreement(self, gaps: Sequence[torch.Tensor]) -> None:

@@ -11,21 +11,23 @@ Row = dict[str, float | None]
 
 
 def describe(trajectories: Sequence[Trajectory]) -> Row:
-    """Of single-turn answers: mean reward, share of each outcome (over the tests judged), lengths, entropy.
+    """Mean reward, share of each outcome (over the tests judged), lengths, entropy.
 
-    `tokens` and `tokens_max` are mean and longest answer; `out_of_tokens` the share of answers without a
+    `tokens` and `tokens_max` are mean and longest answer, all turns of an episode together; `turns` (left out
+    where there is one) the mean number of messages; `out_of_tokens` the share of answers without a
     program that the budget cut. `entropy` estimates the policy's entropy per token, in nats, by the mean of
     -log p of the sampled tokens.
     """
     outcomes = Counter(trajectory.outcome for trajectory in trajectories)
     total = len(trajectories)
-    replies = [trajectory.replies[0] for trajectory in trajectories]
-    lengths = [len(reply.token_ids) for reply in replies]
+    replies = [reply for trajectory in trajectories for reply in trajectory.replies]
+    lengths = [sum(len(reply.token_ids) for reply in t.replies) for t in trajectories]
     cut = sum(t.info.get("format_error") == FormatErrorCause.OUT_OF_TOKENS for t in trajectories)
     return {
         "reward": round(sum(t.reward for t in trajectories) / total, 6),
         **{str(outcome): round(outcomes[outcome] / total, 6) for outcome in Outcome},
         "out_of_tokens": round(cut / total, 6),
+        **({"turns": round(len(replies) / total, 4)} if len(replies) > total else {}),
         "tokens": round(sum(lengths) / total, 2),
         "tokens_max": max(lengths),
         "entropy": round(-sum(sum(reply.logprobs) for reply in replies) / sum(lengths), 6),

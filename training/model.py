@@ -34,7 +34,7 @@ CHAT_TEMPLATE = (
 
 
 def train_tokenizer(
-    config: TokenizerConfig, sft: SFTConfig, seed: int, shown: Sequence[str] = ()
+    config: TokenizerConfig, sft: SFTConfig, seed: int, shown: Sequence[str] = (), whole: Sequence[str] = ()
 ) -> Qwen2Tokenizer:
     """A Qwen2 tokenizer in which every frequent line of problems and programs is one token.
 
@@ -42,7 +42,7 @@ def train_tokenizer(
     about as many tokens as it has lines (10 to 30), which is what makes the miniature fast. Lines are added
     tokens rather than merges, because `AutoTokenizer` gives every qwen2 model Qwen2's pre-tokenizer,
     whatever tokenizer.json says; added tokens are matched before it. `shown`: prompts that hold failures,
-    which are read, too.
+    which are read, too. `whole`: further texts that are one token each.
     """
     rng = random.Random(seed)
     texts: list[str] = []
@@ -72,7 +72,8 @@ def train_tokenizer(
     )
     count = Counter(line for text in texts for line in text.splitlines(keepends=True) if line.endswith("\n"))
     lines = sorted(count, key=lambda line: (-count[line], line))[: config.lines]
-    tokenizer.add_tokens([AddedToken(line, normalized=False) for line in lines])
+    added = dict.fromkeys([*lines, *whole])
+    tokenizer.add_tokens([AddedToken(text, normalized=False) for text in added])
     tokenizer.chat_template = CHAT_TEMPLATE
     return tokenizer
 

@@ -42,6 +42,15 @@ def read_config(name_or_path: str, folder: str) -> dict[str, Any]:
     return data
 
 
+def layered(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Both, section by section; a key that both have is that of `above`."""
+    both = dict(below)
+    for key, value in above.items():
+        mine = both.get(key)
+        both[key] = layered(mine, value) if isinstance(mine, dict) and isinstance(value, dict) else value
+    return both
+
+
 def validated(model: type[Model], data: dict[str, Any], name: str) -> Model:
     """The configuration; `UserError` names the first field that is wrong."""
     try:

@@ -70,7 +70,7 @@ class LoRAConfig(Strict):
 
 
 class RLConfig(Strict):
-    """GRPO against `cef/Reasoning-v0`, once for each coverage."""
+    """GRPO in the environment of the setting, once for each coverage."""
 
     steps: PositiveInt = 24
     """Batches of rollouts; each draws new problems."""

@@ -7,8 +7,9 @@ draws the same. Does not learn: see `learner.py`.
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -19,11 +20,12 @@ from cef_env.agents.chat import prompt_ids
 from cef_env.agents.transformers_agent import TransformersAgent
 from cef_env.envs.repair import RepairEnv
 from cef_env.judge import Judge, JudgeResult, Outcome
-from cef_env.problems import Coverage, builtin
+from cef_env.problems import Coverage
 from cef_env.rewards import ContinuousReward, DiscreteReward
 from cef_env.training.config import Config
 from cef_env.training.hardware import Hardware
 from cef_env.training.rl_config import RewardConfig
+from cef_env.training.settings import make_env, problems_of
 
 Env = gym.Env[str, str]
 REPAIRABLE = (Outcome.OPTIMIZATION_FAILURE, Outcome.CORRECTNESS_FAILURE)
@@ -71,18 +73,19 @@ class Rollouts:
         self._hardware = hardware
         self._groups = rl.problems_per_step - rl.repair_groups
         self._base = rl.steps * rl.problems_per_step
-        problems = builtin.load("train", count=self._base * (1 + rl.max_redraws), seed=config.seed)
+        problems = problems_of(config, "train", self._base * (1 + rl.max_redraws), config.seed)
         self._ids = problems.ids
-        made: dict[str, Any] = {"coverage": coverage, "problems": problems, "judge": judge}
 
-        def envs(name: str, groups: int) -> list[Env]:
-            return [
-                rewarded(gym.make(name, disable_env_checker=True, **made), rl.reward, coverage)
-                for _ in range(groups * rl.group_size)
-            ]
+        def envs(make: Callable[[], Env], groups: int) -> list[Env]:
+            return [rewarded(make(), rl.reward, coverage) for _ in range(groups * rl.group_size)]
 
-        self._envs = envs("cef/Reasoning-v0", self._groups)
-        self._repair_envs = [_Given(env) for env in envs("cef/Repair-v0", rl.repair_groups)]
+        def repair() -> Env:
+            return gym.make(
+                "cef/Repair-v0", disable_env_checker=True, coverage=coverage, problems=problems, judge=judge
+            )
+
+        self._envs = envs(partial(make_env, config, problems, judge, coverage), self._groups)
+        self._repair_envs = [_Given(env) for env in envs(repair, rl.repair_groups)]
         self.seconds: dict[str, float] = {}
 
     def step(self, step: int) -> Batch:

@@ -1,4 +1,5 @@
-"""The warm start: supervised training of a tiny model on right, slow, fast and buggy programs.
+"""The warm start: supervised training of a tiny model on right, slow, fast and buggy programs, or on episodes
+of a policy that writes such programs and tries them.
 
 Resumable and bit-for-bit repeatable: every step's data comes from (seed, step), and a checkpoint holds
 model and optimiser. Does not evaluate. Command: `cef train sft CONFIG --out DIR`.
@@ -20,6 +21,13 @@ from cef_env.training.failures import failure_pool
 from cef_env.training.hardware import Hardware
 from cef_env.training.model import build_model, save_checkpoint, train_tokenizer
 from cef_env.training.state import TrainState
+from cef_env.training.trajectories import (
+    Conversation,
+    encode,
+    tool_tokens,
+    trajectory_batch,
+    trajectory_pool,
+)
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, note) after every step."""
@@ -43,7 +51,9 @@ def train_sft(config: Config, out: Path, progress: Progress, judge: Judge | None
     sft = config.sft
     hardware = Hardware.choose(config.precision)
     pool = failure_pool(config, out, judge) if sft.repair_share else []
-    tokenizer = _tokenizer(config, out / "tokenizer", pool)
+    played = [] if config.setting == "reasoning" else trajectory_pool(config, out, judge, progress)
+    tokenizer = _tokenizer(config, out / "tokenizer", pool, played)
+    encoded = [encode(tokenizer, conversation) for conversation in played]
     model = build_model(config.model, tokenizer, config.seed).to(hardware.device)
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=sft.learning_rate, betas=(0.9, 0.95), weight_decay=sft.weight_decay
@@ -54,12 +64,17 @@ def train_sft(config: Config, out: Path, progress: Progress, judge: Judge | None
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, sft.steps, sft.learning_rate, sft.warmup_steps)
         rng = random.Random(f"sft {config.seed} {step}")
-        ids, mask = supervised_batch(tokenizer, sft, sft.batch_size, rng, pool)
+        if encoded:
+            ids, mask = trajectory_batch(encoded, sft.batch_size, rng, tokenizer.pad_token_id)
+        else:
+            ids, mask = supervised_batch(tokenizer, sft, sft.batch_size, rng, pool)
         ids, mask = ids.to(hardware.device), mask.to(hardware.device)
         optimizer.zero_grad(set_to_none=True)
         total = 0.0
         size = sft.micro_batch_size or sft.batch_size
         for micro, micro_mask in zip(ids.split(size), mask.split(size), strict=True):
+            longest = int(micro_mask.any(0).nonzero().max()) + 1
+            micro, micro_mask = micro[:, :longest], micro_mask[:, :longest]
             with hardware.autocast():
                 logprobs = answer_logprobs(model, micro)
             loss = -(logprobs * micro_mask[:, 1:]).sum() / mask.sum()
@@ -77,10 +92,14 @@ def train_sft(config: Config, out: Path, progress: Progress, judge: Judge | None
     return final
 
 
-def _tokenizer(config: Config, folder: Path, pool: Sequence[Shown]) -> Qwen2Tokenizer:
+def _tokenizer(
+    config: Config, folder: Path, pool: Sequence[Shown], played: Sequence[Conversation]
+) -> Qwen2Tokenizer:
     """The run's tokenizer, trained once and kept, so that a resumed run reads the same tokens."""
     if not folder.exists():
-        trained = train_tokenizer(config.tokenizer, config.sft, config.seed, [shown.prompt for shown in pool])
+        whole = tool_tokens(config.setting, played) if played else []
+        prompts = [shown.prompt for shown in pool]
+        trained = train_tokenizer(config.tokenizer, config.sft, config.seed, prompts, whole)
         folder_atomic(folder, trained.save_pretrained)
     try:
         return Qwen2Tokenizer.from_pretrained(folder)

@@ -17,6 +17,7 @@ Preset = Annotated[
     str,
     typer.Option(help="laptop, smoke, shaping_discrete, shaping_continuous, repair, gpu, or a YAML file."),
 ]
+Setting = Annotated[str | None, typer.Option(help="reasoning, tool_use or agentic; by default the preset's.")]
 Sandbox = Annotated[str, typer.Option(help="auto, or the name of an isolation tier.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 EnvOption = Annotated[

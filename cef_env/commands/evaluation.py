@@ -188,6 +188,11 @@ def report(
         console.print(f"Comparison: {escape(str(page))}", soft_wrap=True)
         return
     run = runs[0]
+    if (run / "study.json").is_file():
+        from cef_env.experiment.study_report import write_results
+
+        show_study(run, write_results(run, out or run / "results"))
+        return
     if (run / "plan.json").is_file():
         from cef_env.eval.folder_report import write_folder_report
 
@@ -195,7 +200,7 @@ def report(
         show_sweep(run)
         console.print(f"Report: {escape(str(page))}", soft_wrap=True)
         return
-    from cef_env.experiment import write_run_report
+    from cef_env.experiment.report import write_run_report
     from cef_env.training import Config
 
     path = run / "config.json"
@@ -218,6 +223,15 @@ def report(
 def show_run(out: Path, page: Path) -> None:
     """The tables of a finished run, and where its report is."""
     show_sweep(out / "sweep")
+    console.print(f"Report: {escape(str(page))}", soft_wrap=True)
+
+
+def show_study(out: Path, page: Path) -> None:
+    """The table of claims of a study, and where its page is."""
+    from cef_env.eval.study_page import claims_table
+    from cef_env.files import read_json
+
+    console.print(claims_table(read_json(page.parent / "claims.json", f"run cef report {out}")))
     console.print(f"Report: {escape(str(page))}", soft_wrap=True)
 
 

@@ -31,7 +31,9 @@ def openrlhf_export(
         written = export(loaded, out, progress)
     for one in written:
         left = f", left out: {one.dropped} x {one.why}" if one.dropped else ""
-        console.print(f"{escape(str(one.path))}: {one.rows} rows{left}", soft_wrap=True, highlight=False)
+        repairs = f", {one.repairs} of them with a first answer to repair" if one.repairs else ""
+        rows = f"{one.rows} rows{repairs}"
+        console.print(f"{escape(str(one.path))}: {rows}{left}", soft_wrap=True, highlight=False)
 
 
 @openrlhf_app.command("command")

@@ -1,7 +1,7 @@
 """From a source string to a set of problems.
 
     builtin                     the built-in suite, all splits in turn
-    builtin:hard?count=96&seed=1
+    builtin:hard?count=96&seed=1    ; &graded=1 for tests of which every coverage asks for something else
     jsonl:PATH                  problems written by `cef_env.problems.jsonl.write`
     lcb:PATH                    LiveCodeBench; ?release=v6&after=2024-08-01&before=...&difficulty=hard
     codecontests+:PATH          CodeContests+ with its checkers
@@ -62,14 +62,14 @@ def _builtin(source: str, rest: str) -> ProblemSet:
     if split and split not in builtin.SPLITS:
         choices = ", ".join(builtin.SPLITS)
         raise UserError(f"problem source {source!r}: unknown split {split!r}; choose one of {choices}")
-    options = {"count": 200, "seed": 0}
+    options = {"count": 200, "seed": 0, "graded": 0}
     for name, value in parse_qsl(query, keep_blank_values=True):
         if name not in options:
-            raise UserError(f"problem source {source!r}: unknown option {name!r}; use count, seed")
+            raise UserError(f"problem source {source!r}: unknown option {name!r}; use count, seed, graded")
         if not value.isdecimal():
             raise UserError(f"problem source {source!r}: {name}={value!r} must be a whole number")
         options[name] = int(value)
-    return builtin.load(split or None, **options)
+    return builtin.load(split or None, options["count"], options["seed"], bool(options["graded"]))
 
 
 _FORMATS = ("jsonl", "lcb", "codecontests+", "codecontests", "taco", "apps", "icpc")

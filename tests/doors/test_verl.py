@@ -63,8 +63,9 @@ class Setup:
         env = make_environment(settings, load(source), None, "train", None)
         observation = env.reset(options={"problem_id": "small"})[0]
         env.close()
-        label = Label(source, "small", None).text()
-        (row,) = door.rows([{"prompt": observation, "label": label, "datasource": "train"}])
+        labels = [Label(source, "small", None, fixing=fixing).text() for fixing in (False, True)]
+        exported = [{"prompt": observation, "label": label, "datasource": "train"} for label in labels]
+        (row,) = door.rows(exported)  # that of online fixing is left out
         self.row = {**row, "raw_prompt": row["prompt"]}
         target = f"{door.CodingAgentLoop.__module__}.CodingAgentLoop"
         loop = OmegaConf.create({"_target_": target, "settings": str(folder / "agent.json")})

@@ -18,7 +18,7 @@ import torch
 from cef_env.agents.transformers_agent import load_model
 from cef_env.errors import UserError
 from cef_env.eval import read_samples
-from cef_env.experiment import STAGES, Run, claim_directory, run_stage
+from cef_env.experiment.stages import Run, claim_directory, run_stage, stages
 from cef_env.judge import Judge, Outcome
 from cef_env.merge import apply_alpha, plan
 from cef_env.merge import run as merge
@@ -138,7 +138,7 @@ def summary(run: Run, started: float) -> dict[str, Any]:
     found["peak_gpu_mib"] = round(torch.cuda.max_memory_allocated() / 2**20) if cuda else None
     found["stage_s"] = {
         name: json.loads((run.root / name / "manifest.json").read_text())["wall_s"]
-        for name in STAGES
+        for name in stages(run.config)
         if name != "report"
     }
     weights = [(run.endpoint(name) / "model.safetensors").read_bytes() for name in ("low", "high")] + [
@@ -164,7 +164,7 @@ def main() -> int:
     claim_directory(config, out)
     with Judge(cache=out / "judge.sqlite") as judge:
         run = Run(config, out, judge, Reporter())
-        for name, work in STAGES.items():
+        for name, work in stages(config).items():
             if name != "report":
                 run_stage(run, name, work)
         found = summary(run, started)

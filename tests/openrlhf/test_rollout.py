@@ -15,8 +15,8 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from cef_env.envs.text import fenced
-from cef_env.problems import jsonl
+from cef_env.envs.text import extract_program, fenced
+from cef_env.problems import jsonl, load
 from tests.conftest import double
 
 REASON = "needs OpenRLHF, Ray and a CPU build of vLLM; run `make test-openrlhf`"
@@ -48,7 +48,7 @@ environment: {{setting: {setting}, turn_tokens: 128}}
 judge: {{workers: 2}}
 cluster: {{nodes: 1, gpus_per_node: 1, engines: 1}}
 rollout: {{prompts: 4, samples: 4, max_length: 1024}}
-rl: {{batch_size: 16, dynamic_sampling: false, tokens_per_gpu: 1024}}
+rl: {{batch_size: 16, dynamic_sampling: false, tokens_per_gpu: 1024, repair_share: {repair_share}}}
 openrlhf:
   rl:
     ds.attn_implementation: eager
@@ -74,8 +74,22 @@ def conversation(tokenizer: Any, prompt: str, setting: str, answer: str) -> tupl
     return encode(text), encode(said)
 
 
-def teach(folder: Path, prompts: list[str], setting: str) -> Path:
-    """A checkpoint of a tiny Qwen2 that gives each of `ANSWERS` about equally often."""
+def failures(config: Any) -> set[str]:
+    """The prompts that show how the wrong one of `ANSWERS` failed."""
+    from cef_env.judge import Judge
+    from cef_env.training.openrlhf.environments import make_environment
+
+    problems = load(config.problems.train)
+    with Judge(workers=1) as judge:
+        env = make_environment(config.agent.repair, problems, None, "train", judge)
+        given = {"program": extract_program(ANSWERS[1])}
+        shown = {env.reset(options={"problem_id": id_, **given})[0] for id_ in problems.ids}
+        env.close()
+    return shown
+
+
+def teach(folder: Path, answers: dict[str, tuple[str, ...]], setting: str) -> Path:
+    """A checkpoint of a tiny Qwen2 that gives each of a prompt's answers about equally often."""
     from tokenizers import AddedToken
 
     from cef_env.training.config import ModelConfig, SFTConfig, TokenizerConfig
@@ -84,14 +98,18 @@ def teach(folder: Path, prompts: list[str], setting: str) -> Path:
 
     tokenizer = train_tokenizer(TokenizerConfig(vocab_size=300, lines=0, problems=20), SFTConfig(), 0)
     # Whole lines as tokens make conversations of a few dozen tokens.
-    texts = [*prompts, *ANSWERS, CALL + "\n", "<tool_response>\n42\n</tool_response>\nMessages left: 7\n"]
+    texts = [*answers, *ANSWERS, CALL + "\n", "<tool_response>\n42\n</tool_response>\nMessages left: 7\n"]
     lines = dict.fromkeys(line for text in texts for line in text.splitlines(keepends=True) if "\n" in line)
     tokenizer.add_tokens([AddedToken(line, normalized=False) for line in lines])
     config = ModelConfig(
         hidden_size=128, heads=2, kv_heads=2, intermediate_size=256, layers=2, max_length=1024
     )
     model = build_model(config, tokenizer, 0)
-    pairs = [conversation(tokenizer, prompt, setting, answer) for prompt in prompts for answer in ANSWERS]
+    pairs = [
+        conversation(tokenizer, prompt, setting, answer)
+        for prompt, several in answers.items()
+        for answer in several
+    ]
     ids, mask = pad_batch([p for p, _ in pairs], [s for _, s in pairs], tokenizer.pad_token_id)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
     torch.set_num_threads(1)  # more only wait for each other on matrices this small
@@ -110,8 +128,8 @@ def variables() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("setting", ["reasoning", "tool_use"])
-def test_from_yaml_to_advantages(setting: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("setting", "repair_share"), [("reasoning", 0.5), ("tool_use", 0)])
+def test_from_yaml_to_advantages(setting: str, repair_share: float, tmp_path: Path) -> None:
     import json
 
     import yaml
@@ -123,11 +141,18 @@ def test_from_yaml_to_advantages(setting: str, tmp_path: Path) -> None:
 
     problems, model, folder = tmp_path / "problems.jsonl", tmp_path / "model", tmp_path / "launch"
     jsonl.write(problems, [double(f"small{i}", (1, 3, 30)) for i in range(8)])
-    text = CONFIG.format(setting=setting, model=model, run=tmp_path / "run", problems=problems)
+    names = {"model": model, "run": tmp_path / "run", "problems": problems}
+    text = CONFIG.format(setting=setting, repair_share=repair_share, **names)
     config = LaunchConfig.model_validate(yaml.safe_load(text))
     (written,) = export(config, folder, lambda *_: None)
     prompts = [json.loads(line)["prompt"] for line in written.path.read_text().splitlines()]
-    teach(model, sorted(set(prompts)), setting)
+    right, wrong = ANSWERS
+    # With online fixing, first answers fail more often, so that there is something to repair.
+    first = (right, wrong, wrong) if repair_share else ANSWERS
+    answers = dict.fromkeys(sorted(set(prompts)), first)
+    if repair_share:
+        answers |= dict.fromkeys(sorted(failures(config)), ANSWERS)
+    teach(model, answers, setting)
     write(config, folder, "config.yaml")
     args, _ = parse("openrlhf.cli.train_ppo_ray", words(rl_fields(config, "high")))
     args.data.prompt_dataset = str(written.path)
@@ -167,12 +192,30 @@ def test_from_yaml_to_advantages(setting: str, tmp_path: Path) -> None:
         assert not told[~trained].any()
     if setting == "tool_use":
         assert logs["cef_tool_calls"] > 0.5
+    else:
+        require_repairs(samples, wrong)
     for group in range(8):
         part = slice(4 * group, 4 * group + 4)
         expected = torch.tensor(rewards[part])
         expected = (expected - expected.mean()) / (expected.std() + 1e-9)
         assert torch.tensor(advantages[part]) == pytest.approx(expected, abs=1e-4)
     assert any(advantages)
+
+
+def require_repairs(samples: list[Any], wrong: str) -> None:
+    """Half of the groups asked for a failure; all samples of a group that had one were shown the same."""
+    groups = [samples[start : start + 4] for start in range(0, len(samples), 4)]
+    told = lambda group, name: sum(float(sample.info[f"cef_{name}"]) for sample in group)  # noqa: E731
+    assert sorted(told(group, "repair_asked") for group in groups) == [0] * 4 + [4] * 4
+    repaired = 0
+    for group in groups:
+        (prompt,) = {sample.prompts[0] for sample in group}
+        assert told(group, "repair_judged") == (4 if "This program failed" in prompt else 0)
+        repaired += "This program failed" in prompt and wrong in prompt
+    assert repaired
+    original = told(samples, "original_correct") / told(samples, "original_judged")
+    fixed = told(samples, "repair_correct") / told(samples, "repair_judged")
+    print(f"  {repaired} of 4 first answers repaired; pass rate {original:.2f}, fix rate {fixed:.2f}")
 
 
 def rollout(args: Any, model: str) -> tuple[list[Any], list[float]]:

@@ -23,6 +23,16 @@ def test_a_run_keeps_the_levels_of_a_shaped_reward_that_its_coverage_knows() -> 
     assert reward.within(2) == ([2], [1])
 
 
+def test_a_variant_differs_in_what_it_names(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("preset: x\nrl: {steps: 5}\nvariants: {fix: {coverage: 4, rl: {repair_share: 0.5}}}\n")
+    runs = load_config(str(path)).runs()
+    assert list(runs) == ["low", "high", "fix"]
+    coverage, rl = runs["fix"]
+    assert coverage == 4
+    assert (rl.steps, rl.repair_share, runs["high"][1].repair_share) == (5, 0.5, 0)
+
+
 def test_the_seed_can_be_replaced() -> None:
     assert load_config("smoke", seed=7).seed == 7
 
@@ -61,6 +71,12 @@ def test_the_seed_can_be_replaced() -> None:
         ("preset: x\nsweep: {problems: {}}\n", "sweep.problems"),
         ("preset: x\nsweep: {problems: {medium: 3}}\n", "sweep.problems"),
         ("preset: x\nsweep: {alphas: [0, 1, .nan]}\n", "sweep.alphas"),
+        ("preset: x\nsweep: {controls: [noise]}\n", "sweep.controls"),
+        ("preset: x\nvariants: {more: {rl: {steps: 3}}}\n", "variants.more.coverage"),
+        ("preset: x\nvariants: {more: {coverage: 4, rl: {stepz: 3}}}\n", "variants.more.rl.stepz"),
+        ("preset: x\nvariants: {low: {coverage: 4}}\n", "variants"),
+        ("preset: x\nvariants: {A/B: {coverage: 4}}\n", "variants"),
+        ("preset: x\nsetting: tool_use\nvariants: {f: {coverage: 4, rl: {repair_share: 0.5}}}\n", "repair"),
         ("preset: x\nmodel: {hidden_size: 30, heads: 4}\n", "model"),
         ("preset: x\nmax_new_tokens: 0\n", "max_new_tokens"),
         ("preset: x\nseed: -1\n", "seed"),

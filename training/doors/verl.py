@@ -24,7 +24,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutp
 from cef_env.envs.text import CutText
 from cef_env.errors import UserError
 from cef_env.training.openrlhf.chat import between
-from cef_env.training.openrlhf.environments import Environments
+from cef_env.training.openrlhf.environments import Environments, Label
 from cef_env.training.openrlhf.episode import LEAST_TURN, THREADS, Episode, Faults
 from cef_env.training.openrlhf.prompts import require_shown
 from cef_env.training.openrlhf.settings import AgentSettings
@@ -33,7 +33,10 @@ T = TypeVar("T")
 
 
 def rows(exported: Iterable[dict[str, Any]], agent: str = "cef") -> list[dict[str, Any]]:
-    """verl's rows, for JSONL or Parquet, of those of `cef openrlhf export`; `agent` as in agents.yaml."""
+    """verl's rows, for JSONL or Parquet, of those of `cef openrlhf export`; `agent` as in agents.yaml.
+
+    Rows of online fixing are left out: an agent loop plays each sample of a prompt by itself.
+    """
     return [
         {
             "prompt": [{"role": "user", "content": row["prompt"]}],
@@ -43,6 +46,7 @@ def rows(exported: Iterable[dict[str, Any]], agent: str = "cef") -> list[dict[st
             "reward_model": {"style": "environment", "ground_truth": ""},
         }
         for row in exported
+        if not Label.parse(row["label"]).fixing
     ]
 
 
@@ -70,7 +74,7 @@ class CodingAgentLoop(AgentLoopBase):
             raise UserError(
                 f"a prompt of {len(prompt)} tokens; raise data.max_prompt_length or filter such prompts"
             )
-        episode = Episode(self.environments, row["label"])
+        episode = Episode(self.environments, Label.parse(row["label"]))
         try:
             observation = await self._in_thread(episode.start)
             if not episode.done:

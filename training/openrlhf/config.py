@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from cef_env.training.config import CoverageField
-from cef_env.training.fields import PositiveRate, Rate, Strict
+from cef_env.training.fields import PositiveRate, ProperShare, Rate, Strict
 from cef_env.training.openrlhf import fields
 from cef_env.training.openrlhf.settings import AgentSettings, EnvironmentConfig, JudgeConfig, RewardConfig
 from cef_env.training.reading import examples, read_config, validated
@@ -125,6 +125,9 @@ class RLConfig(Strict):
     """Lower and upper clip of the probability ratio."""
     dynamic_sampling: bool = True
     """Draw another prompt for one whose episodes all have reward 0, or all 1."""
+    repair_share: ProperShare = 0.0
+    """Online fixing (reasoning only): this share of the rows draws an answer first and, if it fails, shows
+    all samples that answer and how it failed (the prompt of `cef/Repair-v0`), not the problem alone."""
     tokens_per_gpu: PositiveInt = 16384
     """Tokens of one micro-batch on one GPU; at least `rollout.max_length` / `ring_attention`."""
     ring_attention: PositiveInt = 1
@@ -219,6 +222,16 @@ class LaunchConfig(Strict):
             raise ValueError(
                 f"rl.tokens_per_gpu {rl.tokens_per_gpu} x ring_attention {rl.ring_attention} must be at "
                 f"least rollout.max_length {rollout.max_length}"
+            )
+        if rl.repair_share and self.environment.setting != "reasoning":
+            raise ValueError(
+                f"rl.repair_share: a repair is one message, as in the reasoning setting; with "
+                f"environment.setting {self.environment.setting} it must be 0"
+            )
+        if rl.repair_share and self.environment.judged_coverage != "run":
+            raise ValueError(
+                "rl.repair_share: a failure is shown by the tests of the run; leave out "
+                "environment.judged_coverage"
             )
         if self.environment.turn_tokens is not None and self.environment.turn_tokens >= rollout.max_length:
             raise ValueError(

@@ -36,10 +36,12 @@ class Label:
     """Repair: the program that failed."""
     result: dict[str, Any] | None = None
     """Repair: how it failed (`JudgeResult.to_json`)."""
+    fixing: bool = False
+    """Online fixing: the model's own answer comes first, and is the program and result if it fails."""
 
     def text(self) -> str:
         """JSON; `parse` inverts it."""
-        known = {name: value for name, value in asdict(self).items() if value is not None}
+        known = {name: value for name, value in asdict(self).items() if value not in (None, False)}
         return json.dumps({**known, "coverage": self.coverage or "inf"})
 
     @classmethod
@@ -58,6 +60,11 @@ class Label:
         return label
 
     @property
+    def kind(self) -> tuple[str, Coverage, str, bool]:
+        """The same for labels that can use the same environment."""
+        return self.source, self.coverage, self.split, self.program is not None
+
+    @property
     def options(self) -> dict[str, Any]:
         """Of `reset`."""
         repair = {"program": self.program, "result": self.result} if self.program is not None else {}
@@ -72,29 +79,41 @@ class Environments:
         self._judge = judge
         self._lock = threading.Lock()
         self._sources: dict[str, ProblemSet] = {}
-        self._idle: dict[tuple[str, Coverage, str], list[Env]] = defaultdict(list)
+        self._idle: dict[tuple[str, Coverage, str, bool], list[Env]] = defaultdict(list)
         self._closed = False
 
     def lend(self, label: Label) -> Env:
         """An environment for the label; blocks while its source is read for the first time."""
-        key = (label.source, label.coverage, label.split)
         with self._lock:
-            if self._idle[key]:
-                return self._idle[key].pop()
+            idle = self._idle[label.kind]
+            if idle:
+                return idle.pop()
             judge = self._judge = self._judge or make_judge(self.settings)
             if label.source not in self._sources:
                 self._sources[label.source] = load(label.source)
             problems = self._sources[label.source]
-        return make_environment(self.settings, problems, label.coverage, label.split, judge)
+        settings = self.settings if label.program is None else self.settings.repair
+        return make_environment(settings, problems, label.coverage, label.split, judge)
 
     def give_back(self, label: Label, env: Env, keep: bool) -> None:
         """Keep an environment for the next episode, or close it."""
         with self._lock:
             keep = keep and not self._closed
             if keep:
-                self._idle[label.source, label.coverage, label.split].append(env)
+                self._idle[label.kind].append(env)
         if not keep:
             env.close()
+
+    def first_shown(self, label: Label) -> str:
+        """What an episode of the label shows first."""
+        env = self.lend(label)
+        begun = False
+        try:
+            observation, _ = env.reset(options=label.options)
+            begun = True
+            return observation
+        finally:
+            self.give_back(label, env, keep=begun)
 
     def close(self) -> None:
         """Close what is idle; what is lent closes when it comes back. Leaves the judge alone."""

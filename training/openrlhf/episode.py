@@ -5,14 +5,22 @@ reward 0 and `cef_error` 1; such an episode has no outcome, so that
 
     rate of an outcome = mean of its log / mean of `cef_judged`
 
-holds in every average that a trainer makes.
+holds in every average that a trainer makes. So do, with online fixing,
+
+    original pass rate = mean of `cef_original_correct` / mean of `cef_original_judged`
+    fix rate = mean of `cef_repair_correct` / mean of `cef_repair_judged`
+
+An episode that was to repair and got a problem alone, since the first answer left nothing to repair, counts
+in neither: its problem is likely one that the model can solve.
 """
 
 import logging
 import threading
+from dataclasses import replace
+from typing import Any
 
 from cef_env.errors import InstrumentError
-from cef_env.judge import FormatErrorCause, Outcome
+from cef_env.judge import FormatErrorCause, JudgeResult, Outcome
 from cef_env.training.openrlhf.environments import Env, Environments, Label
 
 LOGS = (
@@ -21,6 +29,11 @@ LOGS = (
     *(f"cef_{outcome}" for outcome in Outcome),
     *(f"cef_{cause}" for cause in FormatErrorCause),
     "cef_compile_error",
+    "cef_original_judged",
+    "cef_original_correct",
+    "cef_repair_asked",
+    "cef_repair_judged",
+    "cef_repair_correct",
     "cef_coverage_reached",
     "cef_turns",
     "cef_tool_calls",
@@ -30,6 +43,8 @@ THREADS = 256
 """Episodes that step at once; they mostly wait for judge, tool or terminal."""
 LEAST_TURN = 32
 """Tokens that must be left for another message, or the episode ends."""
+REPAIRABLE = (Outcome.OPTIMIZATION_FAILURE, Outcome.CORRECTNESS_FAILURE)
+"""Outcomes of a program that a repair prompt can show."""
 MOST_FAULTS = 64
 """Faults in a row after which training stops: it would be training on nothing."""
 
@@ -54,8 +69,8 @@ class Faults:
 class Episode:
     """From `start` to `end`; each may be called from another thread, one at a time."""
 
-    def __init__(self, environments: Environments, label: str) -> None:
-        self.label = Label.parse(label)
+    def __init__(self, environments: Environments, label: Label) -> None:
+        self.label = label
         self.reward = 0.0
         self.fault: str | None = None
         """Why the instrument failed, in one line."""
@@ -65,6 +80,7 @@ class Episode:
         self._env: Env | None = None
         self._turns = 0
         self._info: dict[str, object] = {}
+        self._failed: tuple[str, JudgeResult] | None = None
 
     def start(self) -> str:
         """The first observation; "" after a fault.
@@ -91,11 +107,22 @@ class Episode:
                 return self._fail(error)
             self.done = terminated or truncated
             self.reward += float(reward)
+            inner: Any = self._env.unwrapped
+            if self.done and inner.result.outcome in REPAIRABLE:
+                self._failed = inner.program, inner.result
             return "" if self.done else observation
 
     def fail(self, reason: str) -> None:
         """End the episode by a fault that was found outside of it."""
         self.fault, self.done, self.reward = reason, True, 0.0
+
+    @property
+    def failure(self) -> Label | None:
+        """The label of an episode that repairs this one's program; None when there is none that failed."""
+        if self._failed is None or self.fault is not None:
+            return None
+        program, result = self._failed
+        return replace(self.label, program=program, result=result.to_json())
 
     def end(self) -> None:
         """Give the environment back; one that did not reach its end is closed with all that it holds."""
@@ -116,7 +143,12 @@ class Episode:
             if info["format_error"]:
                 told[f"cef_{info['format_error']}"] = 1.0
             told["cef_compile_error"] = float(bool(info.get("compile_error")))
+            if self.label.program is not None or not self.label.fixing:
+                part = "original" if self.label.program is None else "repair"
+                told[f"cef_{part}_judged"] = 1.0
+                told[f"cef_{part}_correct"] = float(info["outcome"] == Outcome.CORRECT)
             told["cef_coverage_reached"] = float(info.get("coverage_reached", 0))  # type: ignore[arg-type]
+        told["cef_repair_asked"] = float(self.label.fixing)
         told["cef_turns"] = float(self._turns)
         told["cef_tool_calls"] = float(self._info.get("tool_calls", 0))  # type: ignore[arg-type]
         return {name: told.get(name, 0.0) for name in LOGS}

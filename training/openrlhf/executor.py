@@ -3,6 +3,7 @@
     AgentExecutor = executor_for(__file__)        # reads agent.json beside the file
 
 OpenRLHF's own multi-turn loop samples and keeps the tokens. What it leaves to the agent is done here:
+an answer that fails can be drawn first and shown to all samples of a prompt (`fixing.py`),
 blocking work leaves the engine's event loop, a message has a budget of its own, feedback never overruns the
 length, an environment is given back whatever happens, a fault becomes reward 0 and a flag, and every episode
 has the same logs (`episode.LOGS`). Needs OpenRLHF 0.11.2.
@@ -12,6 +13,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,8 +22,9 @@ from openrlhf.utils.agent import AgentExecutorBase, AgentInstanceBase, MultiTurn
 
 from cef_env.envs.text import CutText
 from cef_env.training.openrlhf.chat import between
-from cef_env.training.openrlhf.environments import Environments
+from cef_env.training.openrlhf.environments import Environments, Label
 from cef_env.training.openrlhf.episode import LEAST_TURN, THREADS, Episode, Faults
+from cef_env.training.openrlhf.fixing import OncePerGroup, Shown, shown_failure
 from cef_env.training.openrlhf.prompts import require_shown
 from cef_env.training.openrlhf.settings import AgentSettings
 
@@ -52,6 +55,16 @@ class _Engine:
         return answer
 
 
+@dataclass(frozen=True)
+class _Request:
+    """What the samples of a prompt have in common."""
+
+    params: Any
+    max_length: int
+    tokenizer: Any
+    engine: Any
+
+
 class CodingAgentExecutor(AgentExecutorBase):
     """Plays episodes for one rollout engine. Its class is made by `executor_for`."""
 
@@ -61,6 +74,7 @@ class CodingAgentExecutor(AgentExecutorBase):
         self.environments = environments or Environments(AgentSettings.read(self.settings_path))
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="cef-env")
         self._faults = Faults()
+        self._failures: OncePerGroup[Shown] = OncePerGroup()
 
     async def execute(
         self,
@@ -72,31 +86,51 @@ class CodingAgentExecutor(AgentExecutorBase):
         llm_engine: Any,
         images: Any = None,
     ) -> dict[str, Any]:
-        """One episode, in the form that OpenRLHF documents."""
-        episode = Episode(self.environments, label)
-        engine = _Engine(llm_engine, max_length, self.environments.settings.environment.turn_tokens)
-        params = deepcopy(sampling_params)  # one object serves all samples of a prompt
+        """One episode, in the form that OpenRLHF documents. Our prompts have no `images`."""
+        request = _Request(sampling_params, max_length, hf_tokenizer, llm_engine)
+        shown = Shown(prompt, Label.parse(label))
+        if shown.label.fixing:
+            plain = shown
+            shown = await self._failures.get(sampling_params, label, lambda: self._failed(plain, request))
+        episode, answer = await self._play(shown, request)
+        earned = {"reward": episode.reward, "scores": episode.reward}
+        return {**answer, "label": label, **earned, "extra_logs": episode.logs()}
+
+    async def _failed(self, plain: Shown, request: _Request) -> Shown:
+        """What all samples of a prompt are shown after one answer to it: how it failed, or the prompt."""
+        episode, _ = await self._play(plain, request)
+        failure = episode.failure
+        if failure is None:
+            return plain
+        observation = await self.in_thread(self.environments.first_shown, failure)
+        turn = self.environments.settings.environment.turn_tokens
+        return shown_failure(request.tokenizer, observation, failure, request.max_length, turn) or plain
+
+    async def _play(self, shown: Shown, request: _Request) -> tuple[Episode, dict[str, Any]]:
+        """An episode to its end, and what OpenRLHF's loop makes of it."""
+        prompt, tokenizer, max_length = shown.prompt, request.tokenizer, request.max_length
+        episode = Episode(self.environments, shown.label)
+        engine = _Engine(request.engine, max_length, self.environments.settings.environment.turn_tokens)
+        params = deepcopy(request.params)  # one object serves all samples of a prompt
         params.max_tokens = None  # else OpenRLHF cuts prompts to leave room for that many
-        if len(hf_tokenizer(text=prompt, add_special_tokens=False)["input_ids"]) + LEAST_TURN > max_length:
+        if len(tokenizer(text=prompt, add_special_tokens=False)["input_ids"]) + LEAST_TURN > max_length:
             episode.fail(f"the prompt leaves no room within {max_length} tokens")
         try:
-            loop = MultiTurnAgentExecutor(_agent(self, episode, engine, hf_tokenizer))
-            answer = await loop.execute(
-                prompt, label, params, max_length, hf_tokenizer, engine, images=images
-            )
+            loop = MultiTurnAgentExecutor(_agent(self, episode, engine, tokenizer, shown.exported))
+            answer = await loop.execute(prompt, "", params, max_length, tokenizer, engine)
         finally:
             await asyncio.shield(self.in_thread(episode.end))
         self._faults.count(episode.fault)
-        answer["reward"] = answer["scores"] = episode.reward
-        answer["extra_logs"] = episode.logs()
-        return answer
+        return episode, answer
 
     async def in_thread(self, work: Callable[..., T], *arguments: Any) -> T:
         """Run blocking work while the engine goes on."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
 
-def _agent(executor: CodingAgentExecutor, episode: Episode, engine: _Engine, tokenizer: Any) -> type:
+def _agent(
+    executor: CodingAgentExecutor, episode: Episode, engine: _Engine, tokenizer: Any, exported: bool
+) -> type:
     """The class that OpenRLHF makes one agent of, for one episode."""
 
     class Agent(AgentInstanceBase):
@@ -105,7 +139,7 @@ def _agent(executor: CodingAgentExecutor, episode: Episode, engine: _Engine, tok
         async def reset(self, states: dict[str, Any], **_: Any) -> dict[str, Any]:
             prompt = states["observation"]
             observation = "" if episode.done else await executor.in_thread(episode.start)
-            if not episode.done:
+            if exported and not episode.done:
                 require_shown(observation, prompt, episode.label.problem_id)
             return {"observation": prompt}
 

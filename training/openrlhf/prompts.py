@@ -5,6 +5,8 @@ not train. Command: `cef openrlhf export CONFIG --out DIR`.
 """
 
 import json
+import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +37,8 @@ class Written:
     """Problems of the source that take no part: without a test at this coverage, or without a program."""
     why: str
     """For what reason."""
+    repairs: int = 0
+    """Rows of online fixing among `rows`."""
 
 
 def data_files(config: LaunchConfig) -> dict[str, str]:
@@ -81,9 +85,31 @@ def export(
             why = "no labelled program that fails at it" if repair else "no test at this coverage"
         if not made:
             raise UserError(f"{out / path}: no problem is left for it ({dropped} have {why})")
+        alone = len(made)
+        if name in config.coverages:
+            made = _mixed(made, config.rl.repair_share, config.rl.seed)
         write_atomic(out / path, "".join(json.dumps(row) + "\n" for row in made))
-        written.append(Written(out / path, len(made), dropped, why))
+        written.append(Written(out / path, len(made), dropped, why, len(made) - alone))
     return written
+
+
+def _mixed(rows: list[dict[str, Any]], share: float, seed: int) -> list[dict[str, Any]]:
+    """The rows and, each behind its own, as many rows of online fixing as make this share of all.
+
+    Every problem keeps its row. Those that have one more than others are drawn by the seed.
+    """
+    wanted = round(len(rows) * share / (1 - share))
+    if share and not wanted:
+        raise UserError(
+            f"key rl.repair_share: {share:g} of {len(rows)} prompts is not one; use more of either"
+        )
+    order = random.Random(seed).sample(range(len(rows)), len(rows))
+    times = Counter(order[repair % len(rows)] for repair in range(wanted))
+
+    def fixing(row: dict[str, Any]) -> dict[str, Any]:
+        return {**row, "label": replace(Label.parse(row["label"]), fixing=True).text()}
+
+    return [one for place, row in enumerate(rows) for one in (row, *[fixing(row)] * times[place])]
 
 
 def _prompts(

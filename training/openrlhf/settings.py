@@ -127,6 +127,16 @@ class AgentSettings(_Strict):
     reward: RewardConfig = RewardConfig()
     judge: JudgeConfig = JudgeConfig()
 
+    @property
+    def repair(self) -> "AgentSettings":
+        """The same for episodes that begin with a failed program."""
+        one = self.environment
+        if one.setting == "repair":
+            return self
+        shared = {name: value for name, value in one.arguments.items() if name == "exhaustive"}
+        environment = one.model_copy(update={"setting": "repair", "arguments": shared})
+        return self.model_copy(update={"environment": environment})
+
     @classmethod
     def read(cls, path: Path) -> "AgentSettings":
         """From a file; `UserError` when it is missing or wrong."""

@@ -21,10 +21,11 @@ __all__ = ["FAMILIES", "SPLITS", "TIME_LIMIT_S", "Composition", "composition", "
 MAX_COUNT = 1_000_000
 
 
-def load(split: str | None = None, count: int = 200, seed: int = 0) -> ProblemSet:
+def load(split: str | None = None, count: int = 200, seed: int = 0, graded: bool = False) -> ProblemSet:
     """`count` distinct problems of `split`, or of all three in turn; tests are made when asked for.
 
-    A larger `count` with the same seed starts with the same problems.
+    A larger `count` with the same seed starts with the same problems. `graded`: of the size classes in which
+    every coverage asks for something else (`compose.py`).
     """
     if not 1 <= count <= MAX_COUNT:
         raise UserError(f"builtin: count={count} must be from 1 to {MAX_COUNT}")
@@ -33,13 +34,14 @@ def load(split: str | None = None, count: int = 200, seed: int = 0) -> ProblemSe
     ids: dict[str, None] = {}
     for name in islice(cycle(splits), count):
         for _ in range(10_000):
-            id_ = draw(name, streams[name]).id
+            id_ = draw(name, streams[name], graded).id
             if id_ not in ids:
                 ids[id_] = None
                 break
         else:
             raise UserError(f"builtin: count={count} is more than split {name!r} holds; ask for fewer")
     name = f"builtin{'' if split is None else ':' + split}?count={count}&seed={seed}"
+    name += "&graded=1" if graded else ""
     # Every problem has a test under 10 characters.
     return ProblemSet(name, ids, _fetch, smallest_level=lambda id_: 1)
 

@@ -6,6 +6,17 @@
 
 A composition belongs to exactly one split, decided by a hash of its ingredients, so that no program of
 `train` ever occurs in `easy` or `hard`. Tests are made only by `Composition.problem()`.
+
+Size classes say what the tests ask for:
+
+    small    n <= 300, as the statement says: the quadratic program passes
+    large    n <= 10000: it fails from tests of 10^4 to 10^5 characters on (coverage 5)
+    weak     n <= 10000 by the statement, but no test has more than 300 elements: it passes
+    large4   it fails under 10^4 characters already (coverage 4)
+    large6   it fails only on tests of 10^5 characters and more (coverage 6 or all)
+
+Problems are small or large; *graded* ones are of the last four classes, which a statement does not tell
+apart. Then every coverage asks for something else, and neither way to solve a problem is always right.
 """
 
 import hashlib
@@ -51,6 +62,10 @@ FAMILIES: dict[str, Family] = {
 HELD_OUT = 0.4
 """Share of the compositions that could be `easy` or `hard` which are; the rest are `train`."""
 SMALL_SHARE = 0.3
+"""Of small problems, and of weak ones among graded."""
+SIZES = ("small", "large", "weak", "large4", "large6")
+GRADED_LARGE = ("large4", "large", "large6")
+"""Equally frequent."""
 _READ = "n,k=map(int,input().split())\na=list(map(int,input().split()))\n"
 SAMPLES = 2
 """The shortest tests of a problem: a solver sees them in settings that show tests; the statement has none.
@@ -67,17 +82,22 @@ class Composition:
     family_data: Family
     transforms: tuple[Transform, ...]
     output: OutputRule
-    small: bool
-    """Whether n <= 300, so that the quadratic program passes the full suite."""
+    size: str
+    """One of `SIZES`."""
 
     @property
     def family(self) -> str:
         return self.family_data.name
 
     @property
+    def small(self) -> bool:
+        """Whether no test has more than 300 elements, so that the quadratic program passes the full suite."""
+        return self.size in ("small", "weak")
+
+    @property
     def id(self) -> str:
         """Readable and complete, e.g. `train/inversions.mul3.rev.mod97.large`."""
-        return f"{self.split}/{_key(self.family_data, self.transforms, self.output, self.small)}"
+        return f"{self.split}/{_key(self.family_data, self.transforms, self.output, self.size)}"
 
     @property
     def statement(self) -> str:
@@ -89,7 +109,7 @@ class Composition:
             family.task,
             self.output.text,
             "Input: n and k on the first line, a on the second.",
-            f"Limits: n <= {inputs.SMALL_N if self.small else inputs.LARGE_N}.",
+            f"Limits: n <= {inputs.SMALL_N if self.size == 'small' else inputs.LARGE_N}.",
         ]
         return "\n".join(lines) + "\n"
 
@@ -120,8 +140,8 @@ class Composition:
         """The problem with its tests and labelled programs; the same on every machine and run."""
         rng = random.Random(hashlib.sha256(self.id.encode()).digest())
         small_tests, hidden = self._small_tests(rng)
-        slots = inputs.plan(self.small, self.family_data.large_shapes)
-        large = [self._test(rng, slot) for slot in slots if slot.scale >= inputs.WIDE]
+        slots = inputs.plan(self.size, self.family_data.large_shapes)
+        large = [self._test(rng, slot) for slot in slots if slot.large]
         small_tests = [
             replace(test, sample=position < SAMPLES)
             for position, test in enumerate(sorted(small_tests, key=lambda test: test.length))
@@ -136,7 +156,7 @@ class Composition:
             time_limit_s=TIME_LIMIT_S,
             memory_limit_mb=MEMORY_LIMIT_MB,
             difficulty=self.split,
-            tags=(self.family, "small" if self.small else "large"),
+            tags=(self.family, self.size),
             source="builtin",
             submissions=self._submissions(hidden),
         )
@@ -162,8 +182,8 @@ class Composition:
         best: tuple[list[TestCase], frozenset[str]] | None = None
         for _ in range(_ATTEMPTS):
             tests = [self._first_test(rng)]
-            for slot in inputs.plan(self.small, self.family_data.large_shapes):
-                if slot.scale < inputs.WIDE:
+            for slot in inputs.plan(self.size, self.family_data.large_shapes):
+                if not slot.large:
                     tests.append(self._test(rng, slot))
             hidden = frozenset(
                 bug for bug in self._bugs if not any(exposes(bug, test.input, test.output) for test in tests)
@@ -202,8 +222,8 @@ _TRIVIAL = (("mod", "prefix"), ("abs", "prefix"))
 """Prefix sums of nonnegative elements ascend, mostly without repetition: little is left of the task."""
 
 
-def _key(family: Family, transforms: tuple[Transform, ...], output: OutputRule, small: bool) -> str:
-    return ".".join([family.name, *(t.id for t in transforms), output.id, "small" if small else "large"])
+def _key(family: Family, transforms: tuple[Transform, ...], output: OutputRule, size: str) -> str:
+    return ".".join([family.name, *(t.id for t in transforms), output.id, size])
 
 
 def allowed(family: Family, transforms: tuple[Transform, ...]) -> bool:
@@ -231,7 +251,7 @@ def split_of(family: Family, transforms: tuple[Transform, ...], output: OutputRu
     return "train"
 
 
-def draw(split: str, rng: random.Random) -> Composition:
+def draw(split: str, rng: random.Random, graded: bool = False) -> Composition:
     """A random composition of `split`: family first, then transforms, output rule and size class."""
     if split not in SPLITS:
         raise UserError(f"builtin: split {split!r} is unknown; choose one of {', '.join(SPLITS)}")
@@ -246,17 +266,20 @@ def draw(split: str, rng: random.Random) -> Composition:
         output = rng.choice(tuple(OUTPUT_RULES.values()))
         small = rng.random() < SMALL_SHARE
         if split_of(family, transforms, output) == split:
-            return Composition(split, family, transforms, output, small)
+            if graded:
+                size = "weak" if small else rng.choice(GRADED_LARGE)
+            else:
+                size = "small" if small else "large"
+            return Composition(split, family, transforms, output, size)
 
 
 def composition(id_: str) -> Composition:
     """The composition with this id; `UserError` when there is none."""
     split, _, key = id_.partition("/")
     parts = key.split(".")
-    if len(parts) >= 3 and parts[-1] in ("small", "large"):
+    if len(parts) >= 3 and parts[-1] in SIZES:
         family, output = FAMILIES.get(parts[0]), OUTPUT_RULES.get(parts[-2])
         transforms = tuple(TRANSFORMS[part] for part in parts[1:-2] if part in TRANSFORMS)
-        small = parts[-1] == "small"
         if (
             family is not None
             and output is not None
@@ -264,5 +287,5 @@ def composition(id_: str) -> Composition:
             and allowed(family, transforms)
             and split_of(family, transforms, output) == split
         ):
-            return Composition(split, family, transforms, output, small)
+            return Composition(split, family, transforms, output, parts[-1])
     raise UserError(f"builtin has no problem {id_!r}; `cef problems list builtin` shows some of its ids")

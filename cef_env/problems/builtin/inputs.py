@@ -1,7 +1,8 @@
 """Arrays for tests: which sizes a problem has, and shapes of arrays in which bugs and slow code show.
 
 Lengths in characters follow the definition of coverage: every problem has tests in each decade from
-under 10 characters up, `large` problems to over 10^5. Does not choose `k` and does not run programs.
+under 10 characters up, all but small and weak problems to over 10^5. Does not choose `k` and runs no
+program.
 """
 
 import random
@@ -14,7 +15,11 @@ SHAPES = ("random", "few", "rising", "falling", "equal", "negative", "positive")
 """Shapes that small tests are drawn from; large tests name theirs."""
 
 WIDE = 10**14
-"""The scale from which on tests are long; below it they stay under 10^3 characters."""
+"""The scale of fifteen-digit numbers."""
+
+
+DENSE_N = 4900
+"""So many one-digit numbers stay under 10^4 characters, and a quadratic program is over the limit on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,13 @@ class Slot:
     n: int
     scale: int
     shape: str = ""
+    natural: bool = False
+    """Whether no element is negative, whatever the family takes."""
+
+    @property
+    def large(self) -> bool:
+        """Whether the test is there for its size; the others are there to expose bugs."""
+        return self.n >= 150
 
 
 _TINY = (
@@ -36,22 +48,21 @@ _TINY = (
 )
 
 
-def plan(small: bool, large_shapes: tuple[str, str]) -> tuple[Slot, ...]:
-    """The tests of a problem after its first one, shortest first."""
-    if small:
-        return (*_TINY, Slot(150, WIDE, large_shapes[0]), Slot(SMALL_N, WIDE, large_shapes[1]))
-    return (
-        *_TINY,
-        Slot(150, WIDE),
-        Slot(400, WIDE, large_shapes[1]),
-        Slot(4000, WIDE, large_shapes[0]),
-        Slot(6300, WIDE, large_shapes[1]),
-    )
+def plan(size: str, large_shapes: tuple[str, str]) -> tuple[Slot, ...]:
+    """The tests of a problem of this size class after its first one, shortest first."""
+    first, second = large_shapes
+    if size in ("small", "weak"):
+        return (*_TINY, Slot(150, WIDE, first), Slot(SMALL_N, WIDE, second))
+    tests = [*_TINY, Slot(150, WIDE), Slot(400, WIDE, second)]
+    if size == "large4":
+        tests += [Slot(DENSE_N, 9, shape, natural=True) for shape in large_shapes]
+    tests.append(Slot(6300 if size == "large6" else 4000, WIDE, first))
+    return (*tests, Slot(6300, WIDE, second))
 
 
 def array(rng: random.Random, slot: Slot, natural: bool) -> list[int]:
     """A random array for `slot`; no element is negative when `natural`."""
-    n, scale = slot.n, slot.scale
+    n, scale, natural = slot.n, slot.scale, natural or slot.natural
     shape = slot.shape or rng.choice(SHAPES)
     if scale == WIDE:
         return _wide(rng, n, shape, natural)

@@ -37,15 +37,17 @@ def written(folder: Path, change: dict[str, Any]) -> str:
 
 def test_there_is_an_example_for_each_model_and_setting() -> None:
     assert presets() == [
-        f"{model}-{setting}"
-        for model in ("cwm-32b", "qwen2.5-7b")
-        for setting in ("agentic", "reasoning", "tool-use")
+        *(f"cwm-32b-{setting}" for setting in ("agentic", "reasoning", "tool-use")),
+        *(f"qwen2.5-7b-{setting}" for setting in ("agentic", "reasoning", "reasoning-repair", "tool-use")),
     ]
     for name in presets():
         config = load_launch(name)
         assert config.name == name
         assert config.coverages == {"low": 3, "high": None}
-        assert config.environment.setting == name.split("-", 2)[2].replace("-", "_")
+        repair = name.endswith("-repair")
+        setting = name.removesuffix("-repair").split("-", 2)[2].replace("-", "_")
+        assert config.environment.setting == setting
+        assert (config.rl.repair_share > 0) is repair
 
 
 @pytest.mark.parametrize(
@@ -69,6 +71,12 @@ def test_there_is_an_example_for_each_model_and_setting() -> None:
         ({"rl/estimator": "gae"}, "rl.estimator"),
         ({"rl/clip": [0.2]}, "rl.clip"),
         ({"rollout/samples": 1}, "rollout.samples"),
+        ({"rl/repair_share": 0.5}, "rl.repair_share: a repair is one message"),
+        ({"rl/repair_share": 1, "environment/setting": "reasoning"}, "rl.repair_share"),
+        (
+            {"rl/repair_share": 0.5, "environment": {"setting": "reasoning", "judged_coverage": "inf"}},
+            "rl.repair_share: a failure is shown by the tests of the run",
+        ),
         ({"environment/setting": "tools"}, "environment.setting"),
         ({"environment/arguments": {"max_turn": 3}}, "arguments.max_turn"),
         ({"environment/arguments": {"coverage": 3}}, "arguments.coverage"),

@@ -32,8 +32,8 @@ def environments(setting: str = "reasoning", judge: Any = None, **change: Any) -
     return Environments(settings, judge or StubJudge())  # type: ignore[arg-type]
 
 
-def play(places: Environments, source: str, *messages: str) -> Episode:
-    episode = Episode(places, Label(source, "shown", None).text())
+def play(places: Environments, source: str, *messages: str, label: Label | None = None) -> Episode:
+    episode = Episode(places, label or Label(source, "shown", None))
     episode.start()
     for message in messages:
         episode.step(message)
@@ -72,8 +72,48 @@ def test_rates_of_outcomes_leave_faults_out(source: str) -> None:
     assert episodes[2].fault == "InstrumentError: the box died"
 
 
+def test_original_pass_rate_and_fix_rate_are_of_different_episodes(source: str) -> None:
+    places = environments()
+    first = Label(source, "shown", None, fixing=True)
+    draft = play(places, source, BAD, label=first)
+    assert draft.failure is not None
+    assert draft.failure.program == "bad\n"
+    episodes = [
+        *(play(places, source, GOOD) for _ in range(3)),
+        play(places, source, BAD),
+        *(play(places, source, GOOD, label=draft.failure) for _ in range(2)),
+        *(play(places, source, BAD, label=draft.failure) for _ in range(6)),
+        play(places, source, GOOD, label=first),  # its first answer left nothing to repair
+    ]
+    total = {name: sum(episode.logs()[name] for episode in episodes) for name in LOGS}
+    assert (total["cef_original_correct"], total["cef_original_judged"]) == (3, 4)
+    assert (total["cef_repair_correct"], total["cef_repair_judged"]) == (2, 8)
+    assert (total["cef_repair_asked"], total["cef_judged"], total["cef_correct"]) == (9, 13, 6)
+    assert [len(envs) for envs in places._idle.values()] == [1, 1]  # one for problems, one for repairs
+
+
+def test_only_a_program_that_was_judged_and_fails_can_be_repaired(source: str) -> None:
+    places = environments()
+    assert play(places, source, GOOD).failure is None
+    assert play(places, source, "no program").failure is None
+    assert play(environments(judge=Broken()), source, BAD).failure is None
+    failure = play(places, source, BAD).failure
+    assert failure is not None
+    assert "This program failed" in places.first_shown(failure)
+
+
+def test_repairs_are_judged_as_the_answers_that_failed() -> None:
+    arguments = {"prompt": "plain", "exhaustive": True}
+    told = {"environment": {"setting": "reasoning", "arguments": arguments}, "reward": {"kind": "continuous"}}
+    settings = AgentSettings.model_validate(told)
+    assert settings.repair.environment.setting == "repair"
+    assert settings.repair.environment.arguments == {"exhaustive": True}
+    assert (settings.repair.reward, settings.repair.judge) == (settings.reward, settings.judge)
+    assert settings.repair.repair == settings.repair
+
+
 def test_a_source_that_is_not_there_is_no_fault(source: str) -> None:
-    episode = Episode(environments(), Label("jsonl:/nowhere.jsonl", "shown", None).text())
+    episode = Episode(environments(), Label("jsonl:/nowhere.jsonl", "shown", None))
     with pytest.raises(UserError, match="nowhere"):
         episode.start()
     episode.end()

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,26 @@ def test_a_repair_label_makes_the_same_failure_without_judging_again(tmp_path: P
     env.close()
 
 
+def test_repairs_are_a_share_of_the_rows_beside_a_row_of_every_problem(tmp_path: Path) -> None:
+    problems = [problem(f"p{number}", "4") for number in range(8)]
+    for share, repairs in ((0.0, 0), (0.2, 2), (0.5, 8), (0.75, 24)):
+        one = config(tmp_path, "reasoning", *problems, rl={"repair_share": share})
+        written = {file.path.stem: file for file in export(one, tmp_path, ignore)}
+        assert (written["high"].rows, written["high"].repairs) == (8 + repairs, repairs)
+        assert (written["eval"].rows, written["eval"].repairs) == (1, 0)
+        labels = [Label.parse(row["label"]) for row in rows(tmp_path / "data" / "high.jsonl")]
+        alone = [label.problem_id for label in labels if not label.fixing]
+        again = Counter(label.problem_id for label in labels if label.fixing)
+        assert alone == [one.id for one in problems]
+        assert max(again.values(), default=0) - min(again[id_] for id_ in alone) <= 1
+        before = (tmp_path / "data" / "high.jsonl").read_bytes()
+        export(one, tmp_path, ignore)
+        assert (tmp_path / "data" / "high.jsonl").read_bytes() == before
+    one = config(tmp_path, "reasoning", *problems, rl={"repair_share": 0.01})
+    with pytest.raises(UserError, match=r"rl\.repair_share: 0\.01 of 8"):
+        export(one, tmp_path, ignore)
+
+
 def test_the_warm_start_ends_with_a_program_that_is_labelled_correct(tmp_path: Path) -> None:
     export(config(tmp_path, "reasoning", sft={}), tmp_path, ignore)
     for row in rows(tmp_path / "data" / "sft.jsonl"):
@@ -135,6 +156,7 @@ def test_labels_come_back_as_they_were() -> None:
         Label("jsonl:x", "é \U0001f600", None),
         Label("jsonl:x", "p", 3, "eval"),
         Label("jsonl:x", "p", 1, program="print()", result={"a": [1]}),
+        Label("jsonl:x", "p", 1, fixing=True),
     ):
         assert Label.parse(label.text()) == label
 

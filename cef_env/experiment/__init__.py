@@ -1,0 +1,1 @@
+"""`cef reproduce`: one run (`stages.py`, `sweeps.py`, `report.py`), and studies of many (`study.py`)."""

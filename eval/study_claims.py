@@ -1,0 +1,368 @@
+"""The paper's claims over a whole study: every cell, all its seeds, each with the number that decides it.
+
+The rules for one table are those of `claims.py` and `verdicts.py`, applied to the runs of a cell side by
+side (`crossed.py`); added are the claims that need checkpoints beside the alphas, or several cells. A
+claim that holds for the seeds together but fails for one of them is left undecided. Does not read files:
+see `study.py`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cef_env.eval.claims import judge_split
+from cef_env.eval.comparisons import compare_controls
+from cef_env.eval.counts import Counts
+from cef_env.eval.crossed import CrossedBootstrap, side_by_side
+from cef_env.eval.ensembles import FOLDS, EnsembleComparison, compare_ensembles
+from cef_env.eval.intervals import Bootstrap, Interval
+from cef_env.eval.shape import HIGH, LOW, STABLE
+from cef_env.eval.verdicts import (
+    FLAT_MARGIN,
+    LEAST_BEYOND,
+    LEAST_ENDS,
+    LEAST_PASS,
+    SEGMENT_MARGIN,
+    Claim,
+    all_of,
+    exceeds,
+)
+from cef_env.judge.types import Outcome
+
+Floats = NDArray[np.float64]
+SPLITS = ("hard", "easy")
+"""The paper's headline is about hard problems; the other split stands beside."""
+
+
+@dataclass(frozen=True, eq=False)
+class CellData:
+    """One split of a cell's runs."""
+
+    name: str
+    setting: str
+    parameters: int
+    """Of the model."""
+    seeds: tuple[int, ...]
+    alphas: tuple[Counts, ...]
+    """One table per seed: alphas and controls."""
+    variants: tuple[Counts, ...]
+    """One table per seed: the warm start and further RL runs; none where the cell has none."""
+    fix_rate: tuple[Interval, tuple[float, ...]] | None = None
+    """How the share of repaired failures rose during online fixing: over seeds, and for each."""
+
+    @cached_property
+    def together(self) -> Counts:
+        return side_by_side(self.alphas)
+
+    @cached_property
+    def sweep(self) -> Counts:
+        """The alphas alone."""
+        return _alphas(self.together)
+
+    @cached_property
+    def beside(self) -> Counts:
+        return side_by_side(self.variants)
+
+    @cached_property
+    def bootstrap(self) -> CrossedBootstrap:
+        return CrossedBootstrap.of(len(self.alphas[0].problem_ids), len(self.seeds))
+
+    @cached_property
+    def claims(self) -> dict[str, tuple[Claim, tuple[Claim, ...]]]:
+        """By id: on all seeds together, and on each alone."""
+        together = judge_split(self.sweep, self.bootstrap, comparison=self._ensembles())
+        alone = [
+            judge_split(table, Bootstrap.over(len(table.problem_ids))) for table in map(_alphas, self.alphas)
+        ]
+        return {c.id: (c, tuple(found[i] for found in alone)) for i, c in enumerate(together)}
+
+    def _ensembles(self) -> EnsembleComparison | None:
+        if self.bootstrap.problems < FOLDS or int(self.sweep.n.min()) < 4:
+            return None
+        if not {LOW, HIGH} <= set(self.sweep.alphas):
+            return None
+        return compare_ensembles(self.sweep, self.bootstrap, problem_folds=self.bootstrap.folds())
+
+    def labels(self, start: str) -> list[str]:
+        """Variants whose name starts so."""
+        members = self.variants[0].members if self.variants else ()
+        return [member.label for member in members if member.label.startswith(start)]
+
+
+def _alphas(table: Counts) -> Counts:
+    return table.only(lambda member: member.alpha is not None) or table.only_rows([])
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of one cell."""
+
+    cell: str
+    name: str
+    value: Interval
+    by_seed: tuple[float, ...]
+    held: bool | None
+    """Of the whole claim in this cell, which may have several numbers."""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One claim of the paper over the study."""
+
+    letter: str
+    title: str
+    paper: str
+    """The claim in our words, and the paper's own figure where its public summary gives one."""
+    held: bool | None
+    rows: tuple[Row, ...]
+    reason: str = ""
+
+
+def findings(cells: Sequence[CellData]) -> list[Finding]:
+    """Every claim, (a) to (k)."""
+    reasoning = [cell for cell in cells if cell.setting == "reasoning"]
+    smallest = min((cell.parameters for cell in reasoning), default=0)
+    settings = [c for c in cells if c.setting != "reasoning" or c.parameters == smallest]
+    known = {cell.setting for cell in cells}
+    sizes = {cell.parameters for cell in reasoning}
+    both = ("coverage", "extrapolation")
+    return [
+        _of_claims("a", reasoning, ("coverage",)),
+        _of_claims("b", reasoning, ("flat",)),
+        _finding(
+            "c", [row for cell in reasoning for row in _distances(cell, "coverage", (LOW, HIGH), _near)]
+        ),
+        _of_claims("d", reasoning, ("extrapolation",)),
+        _finding("e", [r for c in reasoning for r in [*_stable(c), *_rows(c, "breakdown")]]),
+        _of_claims("f", settings, both, "" if len(known) == 3 else "not all three settings were run"),
+        _of_claims("g", reasoning, both, "" if len(sizes) > 1 else "one size was run"),
+        _of_claims("h", reasoning, ("turnover",)),
+        _finding(
+            "i",
+            [
+                row
+                for cell in reasoning
+                for row in [*_rows(cell, "ensemble"), *_rows(cell, "extended_pool"), *_controls(cell)]
+            ],
+        ),
+        _finding("j", [row for cell in reasoning for row in _distances(cell, "shaping", STABLE, _near)]),
+        _finding("k", [row for cell in reasoning for row in _fixing(cell)]),
+    ]
+
+
+TITLES = {
+    "a": (
+        "Coverage trades one failure for the other",
+        "On hard problems more coverage means fewer optimization failures and more correctness failures.",
+    ),
+    "b": (
+        "The solve rate stays nearly the same",
+        "On hard problems coverage hardly changes the solve rate.",
+    ),
+    "c": (
+        "Averages recover the trained curve",
+        "Checkpoints trained at coverages in between lie on the curve of the averages of the two ends.",
+    ),
+    "d": (
+        "Averages outside continue beyond both ends",
+        "Extrapolation extends the frontier on both sides.",
+    ),
+    "e": (
+        "Stable on [-0.5, 1.5], format errors beyond",
+        "Quality holds on about [-0.5, 1.5]; beyond |alpha| of 2 it falls, mainly by format errors.",
+    ),
+    "f": ("All three settings", "Reasoning, tool use and agentic coding all show it."),
+    "g": ("Both sizes", "Both model sizes show it (the paper: 7B and 32B)."),
+    "h": (
+        "Different alphas solve different problems",
+        "Which problems are solved changes along alpha, by more than redrawing does.",
+    ),
+    "i": (
+        "Ensembles gain",
+        "An ensemble over the extended pool beats the best single checkpoint at equal budget (the paper: "
+        "+3.3% pass@250 on LCB/hard) and the interpolated pool. The controls are ours.",
+    ),
+    "j": (
+        "Static shaping stays on the frontier",
+        "Partial credit, discrete or continuous, moves along the same frontier.",
+    ),
+    "k": (
+        "Failure-conditioned training moves it",
+        "Online fixing moves the frontier outward; fix rate and solve rate rise.",
+    ),
+}
+"""Letter -> title, and the paper's claim in our words."""
+
+
+def _finding(letter: str, rows: Sequence[Row], reason: str = "") -> Finding:
+    title, paper = TITLES[letter]
+    parts = [row.held for row in rows] + ([None] if reason or not rows else [])
+    return Finding(letter, title, paper, all_of(parts), tuple(rows), reason or ("" if rows else "not run"))
+
+
+def _of_claims(letter: str, cells: Sequence[CellData], ids: Sequence[str], reason: str = "") -> Finding:
+    return _finding(letter, [row for cell in cells for id_ in ids for row in _rows(cell, id_)], reason)
+
+
+def _rows(cell: CellData, id_: str) -> list[Row]:
+    """The numbers of one claim of `claims.py`."""
+    claim, alone = cell.claims[id_]
+    held, reason = _agreed(claim.held, [c.held for c in alone], cell.seeds, claim.reason)
+    if not claim.measured:
+        return [Row(cell.name, claim.id.replace("_", " "), Interval(float("nan")), (), held, reason)]
+    return [
+        Row(
+            cell.name,
+            name,
+            value,
+            tuple(c.measured[name].value for c in alone if name in c.measured),
+            held,
+            reason,
+        )
+        for name, value in claim.measured.items()
+    ]
+
+
+def _agreed(
+    together: bool | None, alone: Sequence[bool | None], seeds: Sequence[int], reason: str
+) -> tuple[bool | None, str]:
+    """A claim that holds for all seeds together must not fail for one of them."""
+    against = [seed for seed, held in zip(seeds, alone) if together is True and held is False]
+    if against:
+        return None, "; ".join(filter(None, [f"seed {', '.join(map(str, against))} alone disagrees", reason]))
+    return together, reason
+
+
+Rule = Callable[[Interval], bool | None]
+
+
+def _near(distance: Interval) -> bool | None:
+    """Within `SEGMENT_MARGIN` of the curve, on either side."""
+    if not distance.known:
+        return None
+    if distance.low > -SEGMENT_MARGIN and distance.high < SEGMENT_MARGIN:
+        return True
+    return False if distance.low > SEGMENT_MARGIN or distance.high < -SEGMENT_MARGIN else None
+
+
+def _outward(distance: Interval) -> bool | None:
+    return exceeds(distance, LEAST_BEYOND)
+
+
+def _distances(cell: CellData, start: str, between: tuple[float, float], rule: Rule) -> list[Row]:
+    """How far the variants lie from the curve of the averages between two alphas."""
+    rows = []
+    for label in cell.labels(start):
+        values = [
+            _distance(_alphas(a), v, label, between, Bootstrap.over(len(a.problem_ids)))
+            for a, v in zip(cell.alphas, cell.variants)
+        ]
+        together = _distance(cell.sweep, cell.beside, label, between, cell.bootstrap)
+        held, reason = _agreed(rule(together), [rule(v) for v in values], cell.seeds, "")
+        if cell.claims["coverage"][0].held is not True:
+            held, reason = None, "the trained ends do not differ as claimed, so there is no curve to lie on"
+        name = f"{label}: distance to the curve of the averages (positive: better)"
+        rows.append(Row(cell.name, name, together, tuple(v.value for v in values), held, reason))
+    return rows
+
+
+def _distance(
+    sweep: Counts, beside: Counts, label: str, between: tuple[float, float], bootstrap: Bootstrap
+) -> Interval:
+    """Of one checkpoint to the line through the alphas between two, in the plane of the failures; positive on
+    the side of the origin."""
+    rows = [i for i, alpha in enumerate(sweep.alphas) if between[0] <= alpha <= between[1]]
+    own = next(i for i, member in enumerate(beside.members) if member.label == label)
+    opt, cor = Outcome.OPTIMIZATION_FAILURE, Outcome.CORRECTNESS_FAILURE
+    values = np.concatenate(
+        [sweep.rate(opt)[rows], sweep.rate(cor)[rows], beside.rate(opt)[[own]], beside.rate(cor)[[own]]]
+    )
+    return bootstrap.statistic(values, lambda means: _signed(means, len(rows)))
+
+
+def _signed(means: Floats, points: int) -> Floats:
+    """`means` (2 * points + 2, draws): the two rates of the line, then those of the checkpoint."""
+    line = np.stack([means[:points], means[points : 2 * points]])  # (2, points, draws)
+    at = means[2 * points :][:, None]  # (2, 1, draws)
+    step = np.diff(line, axis=1)
+    start = line[:, :-1]
+    square = (step**2).sum(axis=0)
+    share = ((at - start) * step).sum(axis=0) / np.where(square > 0, square, 1)
+    offset = at - (start + np.clip(share, 0, 1) * step)  # (2, points - 1, draws)
+    length = np.hypot(*offset)
+    nearest = length.argmin(axis=0)[None]
+    # The line goes from low to high: with the origin on its left, the cross product is negative there.
+    cross = offset[0] * step[1] - offset[1] * step[0]
+    side = -np.sign(np.take_along_axis(cross, nearest, axis=0)[0])
+    return side * np.take_along_axis(length, nearest, axis=0)[0]
+
+
+def _stable(cell: CellData) -> list[Row]:
+    """At the outermost alphas of [-0.5, 1.5] against the endpoint of that side: format errors rise by less
+    than `LEAST_ENDS` and the solve rate falls by less than `FLAT_MARGIN`."""
+    rows = []
+    alphas = [a for a in cell.sweep.alphas if STABLE[0] <= a <= STABLE[1]]
+    for alpha, end in ((alphas[0], LOW), (alphas[-1], HIGH)):
+        if alpha == end:
+            continue
+        for outcome, sign, most in (
+            (Outcome.FORMAT_ERROR, 1, LEAST_ENDS),
+            (Outcome.CORRECT, -1, FLAT_MARGIN),
+        ):
+
+            def change(t: Counts, b: Bootstrap, o: Outcome = outcome, s: int = sign) -> Interval:
+                rate = t.rate(o)
+                return b.mean(s * (rate[t.at(alpha)] - rate[t.at(end)]))  # noqa: B023
+
+            value = change(cell.sweep, cell.bootstrap)
+            seeds = [change(t, Bootstrap.over(len(t.problem_ids))).value for t in map(_alphas, cell.alphas)]
+            held = (
+                None
+                if not value.known
+                else True
+                if value.high < most
+                else False
+                if value.low > most
+                else None
+            )
+            what = "format errors added" if sign > 0 else "solve rate lost"
+            rows.append(Row(cell.name, f"{what} at alpha {alpha:g}", value, tuple(seeds), held))
+    return rows
+
+
+def _controls(cell: CellData) -> list[Row]:
+    """The trained checkpoints with extrapolated alphas against those with controls of one kind."""
+    alone = [compare_controls(t, Bootstrap.over(len(t.problem_ids))) for t in cell.alphas]
+    rows = []
+    for i, found in enumerate(compare_controls(cell.together, cell.bootstrap)):
+        name = f"pass@{found.budget}: extrapolated - {found.kind} controls, each with the trained two"
+        seeds = tuple(seed[i].gain.value for seed in alone)
+        rows.append(Row(cell.name, name, found.gain, seeds, exceeds(found.gain, LEAST_PASS)))
+    return rows
+
+
+def _fixing(cell: CellData) -> list[Row]:
+    rows = _distances(cell, "online fixing", STABLE, _outward)
+    for label in cell.labels("online fixing"):
+        own = next(i for i, member in enumerate(cell.beside.members) if member.label == label)
+
+        def gain(table: Counts, beside: Counts, bootstrap: Bootstrap, own: int = own) -> Interval:
+            solved = Outcome.CORRECT
+            return bootstrap.mean(beside.rate(solved)[own] - table.rate(solved)[table.at(HIGH)])
+
+        value = gain(cell.sweep, cell.beside, cell.bootstrap)
+        seeds = [
+            gain(a, v, Bootstrap.over(len(a.problem_ids))).value
+            for a, v in zip(map(_alphas, cell.alphas), cell.variants)
+        ]
+        name = f"{label}: solve rate - that of the high checkpoint"
+        rows.append(Row(cell.name, name, value, tuple(seeds), exceeds(value, LEAST_BEYOND)))
+    if cell.fix_rate is not None:
+        value, by_seed = cell.fix_rate
+        name = "fix rate, second half of training - first half"
+        rows.append(Row(cell.name, name, value, by_seed, exceeds(value, LEAST_BEYOND)))
+    return rows
