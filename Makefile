@@ -47,8 +47,11 @@ full: setup
 smoke: setup
 	$(BIN)/cef reproduce --preset smoke --out runs/smoke
 
+# Those of the judge and its sandboxes look at the whole machine, so they run alone; the others two at a time.
+ALONE := tests/judge tests/sandbox tests/envs
 test: setup
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(ALONE:%=--ignore %)
+	$(BIN)/python -m pytest $(ALONE)
 
 # vLLM has an environment of its own, large and with its own versions. One that you have already is used as it
 # is: make test-vllm VENV_VLLM=path

@@ -13,11 +13,11 @@ def exact_sum(sources: Sequence[torch.Tensor], weights: Sequence[float]) -> torc
     """The sum with the precision of two float64 (Dekker's error-free product, Knuth's error-free sum)."""
     arrays = [source.cpu().double().numpy() for source in sources]
     factors = list(weights)
-    if len(arrays) == 2:  # low + weights[1] * (high - low), as the difference in two parts
-        arrays[1:] = _two_sum(arrays[1], -arrays[0])
-        factors = [1.0, weights[1], weights[1]]
-    total = rest = np.zeros_like(arrays[0])
     with np.errstate(over="ignore", invalid="ignore"):  # an overflow is found in the result
+        if len(arrays) == 2:  # low + weights[1] * (high - low), with the difference in two parts
+            arrays[1:] = _two_sum(arrays[1], -arrays[0])
+            factors = [1.0, weights[1], weights[1]]
+        total = rest = np.zeros_like(arrays[0])
         for array, factor in zip(arrays, factors):
             product, error = (array, 0.0) if factor == 1.0 else _two_product(array, factor)
             total, sum_error = _two_sum(total, product)

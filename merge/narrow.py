@@ -27,7 +27,7 @@ def merge_narrow(
     low: torch.Tensor, high: torch.Tensor, alpha: float, out: torch.Tensor, scratch: Scratch
 ) -> bool:
     """Fill `out` (one axis, contiguous, as `low` and `high`); whether all of it is finite."""
-    octaves = octaves_needed(alpha, out.dtype)
+    octaves = octaves_allowed(alpha, out.dtype)
     if octaves is None:
         torch.lerp(low, high, alpha, out=out)
     else:
@@ -44,7 +44,7 @@ def merge_narrow(
 
 
 def _sum(low: torch.Tensor, high: torch.Tensor, alpha: float, out: torch.Tensor, scratch: Scratch) -> None:
-    """(low + coarse * (high - low)) + fine * (high - low) in float32, see `octaves_needed`."""
+    """(low + coarse * (high - low)) + fine * (high - low) in float32, see `octaves_allowed`."""
     coarse = _coarse(alpha)
     fine = alpha - coarse
     step = _STEP if low.device.type == "cpu" else max(1, low.numel())
@@ -62,7 +62,7 @@ def _coarse(alpha: float) -> float:
     return math.ldexp(round(fraction * 256), exponent - 8)
 
 
-def octaves_needed(alpha: float, dtype: torch.dtype) -> int | None:
+def octaves_allowed(alpha: float, dtype: torch.dtype) -> int | None:
     """How many octaves below low a result of float32 may lie and still be within one unit; None: any.
 
     With d = high - low, c the eight leading bits of alpha and f the rest, |f| <= 2^-8 |alpha|, the result is
