@@ -87,6 +87,7 @@ def test_a_wrong_field_of_a_cell_is_named(tmp_path: Path) -> None:
 def test_a_folder_belongs_to_one_study(study_file: Path, tmp_path: Path) -> None:
     study = load_study(str(study_file))
     claim_study(study, tmp_path / "out")
+    (tmp_path / "out" / "one").mkdir()
     claim_study(study, tmp_path / "out")
     for other in (TINY | {"seed": 1}, TINY | {"cells": {"two": {"seeds": [0]}}}):
         with pytest.raises(UserError, match="holds another study"):
@@ -96,10 +97,14 @@ def test_a_folder_belongs_to_one_study(study_file: Path, tmp_path: Path) -> None
 def test_a_study_grows_by_cells_and_seeds_and_does_not_shrink(study_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     claim_study(load_study(str(study_file)), out)
+    (out / "one").mkdir()
     one = TINY["cells"]["one"]  # type: ignore[index]
     grown = Study.model_validate(TINY | {"cells": {"one": one | {"seeds": [0, 1, 2]}, "two": {"seeds": [0]}}})
     claim_study(grown, out)
     assert read_study(out) == grown
+    without = Study.model_validate(TINY | {"cells": {"one": one | {"seeds": [0, 1, 2]}}})  # two has not begun
+    claim_study(without, out)
+    assert read_study(out) == without
     with pytest.raises(UserError, match="holds another study"):
         claim_study(load_study(str(study_file)), out)
 

@@ -146,18 +146,19 @@ def units_of(study: Study, out: Path, reporter: Reporter) -> list[Unit]:
 def claim_study(study: Study, out: Path) -> None:
     """Makes `out` the folder of this study, or refuses when it is another's.
 
-    A study may grow: by cells, and by seeds of a cell.
+    A study may grow by cells and by seeds of a cell, and cells that have not begun may change.
     """
     path = out / FILE
     wanted = study.model_dump(mode="json")
     if path.exists():
         found = read_study(out)
+        begun = {name: cell for name, cell in found.cells.items() if (out / name).exists()}
         kept = {
             name: cell.model_copy(update={"seeds": tuple(s for s in cell.seeds if s in old.seeds)})
-            for name, old in found.cells.items()
+            for name, old in begun.items()
             if (cell := study.cells.get(name)) is not None
         }
-        if kept != found.cells or found.model_copy(update={"cells": study.cells}) != study:
+        if kept != begun or found.model_copy(update={"cells": study.cells}) != study:
             key = first_difference(found.model_dump(mode="json"), wanted)
             raise UserError(f"{str(out)!r} holds another study (key {key} differs); choose another --out")
     elif out.exists() and any(out.iterdir()):
