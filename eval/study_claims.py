@@ -8,16 +8,13 @@ see `study.py`.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cef_env.eval.claims import judge_split
+from cef_env.eval.cells import CellData, alphas_of
 from cef_env.eval.comparisons import compare_controls
 from cef_env.eval.counts import Counts
-from cef_env.eval.crossed import CrossedBootstrap, side_by_side
-from cef_env.eval.ensembles import FOLDS, EnsembleComparison, compare_ensembles
 from cef_env.eval.intervals import Bootstrap, Interval
 from cef_env.eval.shape import HIGH, LOW, STABLE
 from cef_env.eval.verdicts import (
@@ -26,7 +23,6 @@ from cef_env.eval.verdicts import (
     LEAST_ENDS,
     LEAST_PASS,
     SEGMENT_MARGIN,
-    Claim,
     all_of,
     exceeds,
 )
@@ -35,65 +31,6 @@ from cef_env.judge.types import Outcome
 Floats = NDArray[np.float64]
 SPLITS = ("hard", "easy")
 """The paper's headline is about hard problems; the other split stands beside."""
-
-
-@dataclass(frozen=True, eq=False)
-class CellData:
-    """One split of a cell's runs."""
-
-    name: str
-    setting: str
-    parameters: int
-    """Of the model."""
-    seeds: tuple[int, ...]
-    alphas: tuple[Counts, ...]
-    """One table per seed: alphas and controls."""
-    variants: tuple[Counts, ...]
-    """One table per seed: the warm start and further RL runs; none where the cell has none."""
-    fix_rate: tuple[Interval, tuple[float, ...]] | None = None
-    """How the share of repaired failures rose during online fixing: over seeds, and for each."""
-
-    @cached_property
-    def together(self) -> Counts:
-        return side_by_side(self.alphas)
-
-    @cached_property
-    def sweep(self) -> Counts:
-        """The alphas alone."""
-        return _alphas(self.together)
-
-    @cached_property
-    def beside(self) -> Counts:
-        return side_by_side(self.variants)
-
-    @cached_property
-    def bootstrap(self) -> CrossedBootstrap:
-        return CrossedBootstrap.of(len(self.alphas[0].problem_ids), len(self.seeds))
-
-    @cached_property
-    def claims(self) -> dict[str, tuple[Claim, tuple[Claim, ...]]]:
-        """By id: on all seeds together, and on each alone."""
-        together = judge_split(self.sweep, self.bootstrap, comparison=self._ensembles())
-        alone = [
-            judge_split(table, Bootstrap.over(len(table.problem_ids))) for table in map(_alphas, self.alphas)
-        ]
-        return {c.id: (c, tuple(found[i] for found in alone)) for i, c in enumerate(together)}
-
-    def _ensembles(self) -> EnsembleComparison | None:
-        if self.bootstrap.problems < FOLDS or int(self.sweep.n.min()) < 4:
-            return None
-        if not {LOW, HIGH} <= set(self.sweep.alphas):
-            return None
-        return compare_ensembles(self.sweep, self.bootstrap, problem_folds=self.bootstrap.folds())
-
-    def labels(self, start: str) -> list[str]:
-        """Variants whose name starts so."""
-        members = self.variants[0].members if self.variants else ()
-        return [member.label for member in members if member.label.startswith(start)]
-
-
-def _alphas(table: Counts) -> Counts:
-    return table.only(lambda member: member.alpha is not None) or table.only_rows([])
 
 
 @dataclass(frozen=True)
@@ -258,7 +195,7 @@ def _distances(cell: CellData, start: str, between: tuple[float, float], rule: R
     rows = []
     for label in cell.labels(start):
         values = [
-            _distance(_alphas(a), v, label, between, Bootstrap.over(len(a.problem_ids)))
+            _distance(alphas_of(a), v, label, between, Bootstrap.over(len(a.problem_ids)))
             for a, v in zip(cell.alphas, cell.variants)
         ]
         together = _distance(cell.sweep, cell.beside, label, between, cell.bootstrap)
@@ -319,7 +256,7 @@ def _stable(cell: CellData) -> list[Row]:
                 return b.mean(s * (rate[t.at(alpha)] - rate[t.at(end)]))  # noqa: B023
 
             value = change(cell.sweep, cell.bootstrap)
-            seeds = [change(t, Bootstrap.over(len(t.problem_ids))).value for t in map(_alphas, cell.alphas)]
+            seeds = [change(t, Bootstrap.over(len(t.problem_ids))).value for t in map(alphas_of, cell.alphas)]
             held = (
                 None
                 if not value.known
@@ -357,7 +294,7 @@ def _fixing(cell: CellData) -> list[Row]:
         value = gain(cell.sweep, cell.beside, cell.bootstrap)
         seeds = [
             gain(a, v, Bootstrap.over(len(a.problem_ids))).value
-            for a, v in zip(map(_alphas, cell.alphas), cell.variants)
+            for a, v in zip(map(alphas_of, cell.alphas), cell.variants)
         ]
         name = f"{label}: solve rate - that of the high checkpoint"
         rows.append(Row(cell.name, name, value, tuple(seeds), exceeds(value, LEAST_BEYOND)))

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cef_env.eval.cells import CellData
 from cef_env.eval.claim_lines import VERDICT_WORDS
 from cef_env.eval.comparison import overlay_figure
 from cef_env.eval.comparisons import member_rates
 from cef_env.eval.figures import frontier_figure
 from cef_env.eval.intervals import Interval
 from cef_env.eval.page import Picture, flatten, picture, render, slug
-from cef_env.eval.study_claims import CellData, Finding
+from cef_env.eval.study_claims import Finding
 from cef_env.eval.summary import clean
 from cef_env.eval.sweep import Frontier, frontier
 from cef_env.files import write_atomic, write_json

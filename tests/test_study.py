@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import yaml
 from cef_env.errors import UserError
 from cef_env.experiment.study import FILE, Study, claim_study, is_study, load_study, read_study
 from cef_env.experiment.study_report import write_results
+from tests.test_experiment import start
 
 TINY = {
     "study": "tiny",
@@ -34,20 +33,6 @@ def study_file(tmp_path: Path) -> Path:
     path = tmp_path / "tiny.yaml"
     path.write_text(yaml.safe_dump(TINY))
     return path
-
-
-def start(study_file: Path, out: Path) -> subprocess.Popen[bytes]:
-    command = [
-        sys.executable,
-        "-m",
-        "cef_env.cli",
-        "reproduce",
-        "--preset",
-        str(study_file),
-        "--out",
-        str(out),
-    ]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 def test_two_processes_share_the_runs_and_a_killed_one_is_continued(study_file: Path, tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ import numpy as np
 
 from cef_env.errors import UserError
 from cef_env.eval import read_tables
+from cef_env.eval.cells import CellData
 from cef_env.eval.intervals import Error, Interval, interval
-from cef_env.eval.study_claims import SPLITS, CellData, findings
+from cef_env.eval.study_claims import SPLITS, findings
 from cef_env.eval.study_page import SplitResult, StudyResult, write_study
 from cef_env.experiment.stages import rl_folder
 from cef_env.experiment.study import Study, read_study

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cef_env.eval.study_claims import CellData, _signed, findings
+from cef_env.eval.cells import CellData
+from cef_env.eval.study_claims import _signed, findings
 from tests.eval.tables import counts_of
 
 ALPHAS = (-3.0, -0.5, 0.0, 0.5, 1.0, 1.5, 3.0)
