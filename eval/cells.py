@@ -9,8 +9,8 @@ from functools import cached_property
 from cef_env.eval.claims import judge_split
 from cef_env.eval.counts import Counts
 from cef_env.eval.crossed import CrossedBootstrap, side_by_side
-from cef_env.eval.ensembles import FOLDS, EnsembleComparison, compare_ensembles
-from cef_env.eval.intervals import Bootstrap, Interval
+from cef_env.eval.ensembles import FOLDS, budget_with_room, compare_ensembles
+from cef_env.eval.intervals import Interval
 from cef_env.eval.shape import HIGH, LOW
 from cef_env.eval.verdicts import Claim
 
@@ -49,21 +49,26 @@ class CellData:
         return CrossedBootstrap.of(len(self.alphas[0].problem_ids), len(self.seeds))
 
     @cached_property
+    def budget(self) -> int:
+        """Answers to one problem at which ensembles are compared."""
+        return budget_with_room(self.sweep)
+
+    @cached_property
     def claims(self) -> dict[str, tuple[Claim, tuple[Claim, ...]]]:
         """By id: on all seeds together, and on each alone."""
-        together = judge_split(self.sweep, self.bootstrap, comparison=self._ensembles())
+        together = self._judged(self.sweep, self.bootstrap)
         alone = [
-            judge_split(table, Bootstrap.over(len(table.problem_ids)))
-            for table in map(alphas_of, self.alphas)
+            self._judged(t, CrossedBootstrap.of(len(t.problem_ids), 1)) for t in map(alphas_of, self.alphas)
         ]
         return {c.id: (c, tuple(found[i] for found in alone)) for i, c in enumerate(together)}
 
-    def _ensembles(self) -> EnsembleComparison | None:
-        if self.bootstrap.problems < FOLDS or int(self.sweep.n.min()) < 4:
-            return None
-        if not {LOW, HIGH} <= set(self.sweep.alphas):
-            return None
-        return compare_ensembles(self.sweep, self.bootstrap, problem_folds=self.bootstrap.folds())
+    def _judged(self, table: Counts, bootstrap: CrossedBootstrap) -> list[Claim]:
+        comparison = None
+        ends = {LOW, HIGH} <= set(table.alphas)
+        if ends and bootstrap.problems >= FOLDS and int(table.n.min()) >= 4:
+            folds = bootstrap.folds()
+            comparison = compare_ensembles(table, bootstrap, self.budget, problem_folds=folds)
+        return judge_split(table, bootstrap, comparison=comparison)
 
     def labels(self, start: str) -> list[str]:
         """Variants whose name starts so."""

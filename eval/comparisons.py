@@ -55,13 +55,18 @@ def member_rates(counts: Counts, bootstrap: Bootstrap) -> tuple[MemberRates, ...
     )
 
 
-def compare_controls(counts: Counts, bootstrap: Bootstrap) -> tuple[ControlComparison, ...]:
-    """One comparison per kind of control; none without both trained checkpoints and an extrapolated alpha."""
+def compare_controls(
+    counts: Counts, bootstrap: Bootstrap, budget: int | None = None
+) -> tuple[ControlComparison, ...]:
+    """One comparison per kind of control; none without both trained checkpoints and an extrapolated alpha.
+
+    `budget`: answers to one problem; by default half of those drawn.
+    """
     labels = [m.label for m in counts.members if m.alpha is None]
     outer = [a for a in counts.alphas if STABLE[0] <= a <= STABLE[1] and not LOW <= a <= HIGH]
     if not labels or not outer or LOW not in counts.alphas or HIGH not in counts.alphas:
         return ()
-    budget = default_budget(counts)
+    budget = default_budget(counts) if budget is None else budget
     solver = Solver(counts, budget)
     ends = [counts.at(LOW), counts.at(HIGH)]
     found = []

@@ -33,6 +33,9 @@ REPEATS = 3
 ENUMERATED = 12
 """Up to so many alphas every subset is tried; of more, sets of at most `FEW`."""
 FEW = 4
+ROOM = 0.8
+LEAST_BUDGET = 2
+"""One answer for each of two members."""
 _BLOCK = 250
 """Resamples worked on at once."""
 
@@ -139,6 +142,16 @@ def compare_ensembles(
 def default_budget(counts: Counts) -> int:
     """Half of the answers drawn, but one for each of two members."""
     return max(2, int(counts.n.min()) // 2)
+
+
+def budget_with_room(counts: Counts) -> int:
+    """The largest budget, up to the default, at which the better trained checkpoint solves at most `ROOM` of
+    the problems: where nearly all are solved anyway, no ensemble can gain."""
+    rows = [counts.at(alpha) for alpha in (LOW, HIGH)]
+    for budget in range(default_budget(counts), LEAST_BUDGET, -1):
+        if Solver(counts, budget).table([(row,) for row in rows]).mean(axis=1).max() <= ROOM:
+            return budget
+    return LEAST_BUDGET
 
 
 class Solver:

@@ -273,9 +273,9 @@ def _stable(cell: CellData) -> list[Row]:
 
 def _controls(cell: CellData) -> list[Row]:
     """The trained checkpoints with extrapolated alphas against those with controls of one kind."""
-    alone = [compare_controls(t, Bootstrap.over(len(t.problem_ids))) for t in cell.alphas]
+    alone = [compare_controls(t, Bootstrap.over(len(t.problem_ids)), cell.budget) for t in cell.alphas]
     rows = []
-    for i, found in enumerate(compare_controls(cell.together, cell.bootstrap)):
+    for i, found in enumerate(compare_controls(cell.together, cell.bootstrap, cell.budget)):
         name = f"pass@{found.budget}: extrapolated - {found.kind} controls, each with the trained two"
         seeds = tuple(seed[i].gain.value for seed in alone)
         rows.append(Row(cell.name, name, found.gain, seeds, exceeds(found.gain, LEAST_PASS)))

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cef_env.eval.cells import CellData
+from cef_env.eval.ensembles import Solver, budget_with_room
 from cef_env.eval.study_claims import _signed, findings
 from tests.eval.tables import counts_of
 
@@ -122,3 +123,15 @@ def test_the_distance_to_a_straight_line_is_that_along_its_normal(share, off, lo
     middle = (low + high) / 2
     means = np.concatenate([[low[0], middle[0], high[0]], [low[1], middle[1], high[1]], at])[:, None]
     assert _signed(means, 3)[0] == pytest.approx(off, abs=1e-9)
+
+
+def test_the_budget_leaves_room_for_a_gain():
+    rng = np.random.default_rng(6)
+    easy = table([(0.1, 0.1, 0)] * 2, (0, 1), rng)
+    assert budget_with_room(easy) == 2
+    mixed = [table([(0, 1 - p, 0)] * 2, (0, 1), rng) for p in (0.02, 0.15)]
+    budgets = [budget_with_room(counts) for counts in mixed]
+    assert budgets[0] == ANSWERS // 2
+    assert 2 < budgets[1] < ANSWERS // 2
+    solved = Solver(mixed[1], budgets[1] + 1)([1]).mean(), Solver(mixed[1], budgets[1])([1]).mean()
+    assert max(solved[0], Solver(mixed[1], budgets[1] + 1)([0]).mean()) > 0.8 >= solved[1]
