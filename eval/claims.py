@@ -76,7 +76,7 @@ def judge_split(
         _interpolation(counts, bootstrap, coverage.held),
         _extrapolation(counts, bootstrap),
         *_breakdown(counts, bootstrap),
-        _turnover(counts, bootstrap),
+        judge_turnover(counts, bootstrap),
         *_ensembles(counts, bootstrap, seed, comparison),
         _flat(counts, bootstrap),
     ]
@@ -204,13 +204,16 @@ def _cause(counts: Counts, bootstrap: Bootstrap, broken: list[float]) -> Claim:
     return _claim("breakdown_cause", counts, held, {"share of format errors that ran out of tokens": share})
 
 
-def _turnover(counts: Counts, bootstrap: Bootstrap) -> Claim:
+def judge_turnover(counts: Counts, bootstrap: Bootstrap, answers: int | None = None) -> Claim:
     """The two outermost alphas of [-0.5, 1.5]: their Jaccard index lies below the split-half null, and each
-    solves problems that the other does not (a mere change of level would show on one side only)."""
+    solves problems that the other does not (a mere change of level would show on one side only).
+
+    `answers`: to each problem, by default half of those drawn.
+    """
     inside = [a for a in counts.alphas if STABLE[0] <= a <= STABLE[1]]
     if int(counts.n.min()) < 2:
         return _claim("turnover", counts, None, {}, "needs 2 answers to every problem")
-    found = turnover(counts, inside[0], inside[-1], bootstrap)
+    found = turnover(counts, inside[0], inside[-1], bootstrap, answers)
     names = [f"alpha {a:g}" for a in found.alphas]
     measured = {
         f"Jaccard index of solved problems, {names[0]} and {names[1]}": found.jaccard,

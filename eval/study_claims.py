@@ -7,14 +7,14 @@ see `study.py`.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from dataclasses import dataclass, replace
 
 from cef_env.eval.cells import CellData, alphas_of
+from cef_env.eval.claims import judge_turnover
 from cef_env.eval.comparisons import compare_controls
 from cef_env.eval.counts import Counts
+from cef_env.eval.crossed import CrossedBootstrap
+from cef_env.eval.distances import distance_to_curve
 from cef_env.eval.intervals import Bootstrap, Interval
 from cef_env.eval.shape import HIGH, LOW, STABLE
 from cef_env.eval.verdicts import (
@@ -23,12 +23,14 @@ from cef_env.eval.verdicts import (
     LEAST_ENDS,
     LEAST_PASS,
     SEGMENT_MARGIN,
+    Claim,
     all_of,
     exceeds,
 )
 from cef_env.judge.types import Outcome
 
-Floats = NDArray[np.float64]
+SOLVED = "solve rate, high - low"
+"""A number of claim (a) that decides claim (b)."""
 SPLITS = ("hard", "easy")
 """The paper's headline is about hard problems; the other split stands beside."""
 
@@ -69,7 +71,7 @@ def findings(cells: Sequence[CellData]) -> list[Finding]:
     both = ("coverage", "extrapolation")
     return [
         _of_claims("a", reasoning, ("coverage",)),
-        _of_claims("b", reasoning, ("flat",)),
+        _finding("b", [row for cell in reasoning for row in [_solved(cell), *_rows(cell, "flat")]]),
         _finding(
             "c", [row for cell in reasoning for row in _distances(cell, "coverage", (LOW, HIGH), _near)]
         ),
@@ -77,7 +79,7 @@ def findings(cells: Sequence[CellData]) -> list[Finding]:
         _finding("e", [r for c in reasoning for r in [*_stable(c), *_rows(c, "breakdown")]]),
         _of_claims("f", settings, both, "" if len(known) == 3 else "not all three settings were run"),
         _of_claims("g", reasoning, both, "" if len(sizes) > 1 else "one size was run"),
-        _of_claims("h", reasoning, ("turnover",)),
+        _finding("h", [row for cell in reasoning for row in [*_rows(cell, "turnover"), *_few_answers(cell)]]),
         _finding(
             "i",
             [
@@ -149,6 +151,12 @@ def _rows(cell: CellData, id_: str) -> list[Row]:
     """The numbers of one claim of `claims.py`."""
     claim, alone = cell.claims[id_]
     held, reason = _agreed(claim.held, [c.held for c in alone], cell.seeds, claim.reason)
+    return _rows_of(cell, claim, alone, held, reason)
+
+
+def _rows_of(
+    cell: CellData, claim: Claim, alone: Sequence[Claim], held: bool | None, reason: str
+) -> list[Row]:
     if not claim.measured:
         return [Row(cell.name, claim.id.replace("_", " "), Interval(float("nan")), (), held, reason)]
     return [
@@ -161,6 +169,29 @@ def _rows(cell: CellData, id_: str) -> list[Row]:
             reason,
         )
         for name, value in claim.measured.items()
+        if name != SOLVED
+    ]
+
+
+def _solved(cell: CellData) -> Row:
+    """Between the trained ends: the same within `FLAT_MARGIN`."""
+    claim, alone = cell.claims["coverage"]
+    value = claim.measured.get(SOLVED, Interval(float("nan")))
+    by_seed = tuple(c.measured[SOLVED].value for c in alone if c.measured)
+    return Row(cell.name, SOLVED, value, by_seed, _within(value, FLAT_MARGIN))
+
+
+def _few_answers(cell: CellData) -> list[Row]:
+    """Turnover at the budget of the ensembles: many answers solve whatever can be solved at all."""
+    claim = judge_turnover(cell.sweep, cell.bootstrap, cell.budget)
+    alone = [
+        judge_turnover(t, CrossedBootstrap.of(len(t.problem_ids), 1), cell.budget)
+        for t in map(alphas_of, cell.alphas)
+    ]
+    held, reason = _agreed(claim.held, [c.held for c in alone], cell.seeds, claim.reason)
+    return [
+        replace(row, name=f"at {cell.budget} answers: {row.name}")
+        for row in _rows_of(cell, claim, alone, held, reason)
     ]
 
 
@@ -177,13 +208,18 @@ def _agreed(
 Rule = Callable[[Interval], bool | None]
 
 
-def _near(distance: Interval) -> bool | None:
-    """Within `SEGMENT_MARGIN` of the curve, on either side."""
-    if not distance.known:
+def _within(value: Interval, margin: float) -> bool | None:
+    """Whether a number is nought, up to a margin: False when all of its interval lies outside."""
+    if not value.known:
         return None
-    if distance.low > -SEGMENT_MARGIN and distance.high < SEGMENT_MARGIN:
+    if -margin < value.low and value.high < margin:
         return True
-    return False if distance.low > SEGMENT_MARGIN or distance.high < -SEGMENT_MARGIN else None
+    return False if value.low > margin or value.high < -margin else None
+
+
+def _near(distance: Interval) -> bool | None:
+    """On the curve, on either side of it."""
+    return _within(distance, SEGMENT_MARGIN)
 
 
 def _outward(distance: Interval) -> bool | None:
@@ -195,47 +231,16 @@ def _distances(cell: CellData, start: str, between: tuple[float, float], rule: R
     rows = []
     for label in cell.labels(start):
         values = [
-            _distance(alphas_of(a), v, label, between, Bootstrap.over(len(a.problem_ids)))
+            distance_to_curve(alphas_of(a), v, label, between, Bootstrap.over(len(a.problem_ids)))
             for a, v in zip(cell.alphas, cell.variants)
         ]
-        together = _distance(cell.sweep, cell.beside, label, between, cell.bootstrap)
+        together = distance_to_curve(cell.sweep, cell.beside, label, between, cell.bootstrap)
         held, reason = _agreed(rule(together), [rule(v) for v in values], cell.seeds, "")
         if cell.claims["coverage"][0].held is not True:
             held, reason = None, "the trained ends do not differ as claimed, so there is no curve to lie on"
         name = f"{label}: distance to the curve of the averages (positive: better)"
         rows.append(Row(cell.name, name, together, tuple(v.value for v in values), held, reason))
     return rows
-
-
-def _distance(
-    sweep: Counts, beside: Counts, label: str, between: tuple[float, float], bootstrap: Bootstrap
-) -> Interval:
-    """Of one checkpoint to the line through the alphas between two, in the plane of the failures; positive on
-    the side of the origin."""
-    rows = [i for i, alpha in enumerate(sweep.alphas) if between[0] <= alpha <= between[1]]
-    own = next(i for i, member in enumerate(beside.members) if member.label == label)
-    opt, cor = Outcome.OPTIMIZATION_FAILURE, Outcome.CORRECTNESS_FAILURE
-    values = np.concatenate(
-        [sweep.rate(opt)[rows], sweep.rate(cor)[rows], beside.rate(opt)[[own]], beside.rate(cor)[[own]]]
-    )
-    return bootstrap.statistic(values, lambda means: _signed(means, len(rows)))
-
-
-def _signed(means: Floats, points: int) -> Floats:
-    """`means` (2 * points + 2, draws): the two rates of the line, then those of the checkpoint."""
-    line = np.stack([means[:points], means[points : 2 * points]])  # (2, points, draws)
-    at = means[2 * points :][:, None]  # (2, 1, draws)
-    step = np.diff(line, axis=1)
-    start = line[:, :-1]
-    square = (step**2).sum(axis=0)
-    share = ((at - start) * step).sum(axis=0) / np.where(square > 0, square, 1)
-    offset = at - (start + np.clip(share, 0, 1) * step)  # (2, points - 1, draws)
-    length = np.hypot(*offset)
-    nearest = length.argmin(axis=0)[None]
-    # The line goes from low to high: with the origin on its left, the cross product is negative there.
-    cross = offset[0] * step[1] - offset[1] * step[0]
-    side = -np.sign(np.take_along_axis(cross, nearest, axis=0)[0])
-    return side * np.take_along_axis(length, nearest, axis=0)[0]
 
 
 def _stable(cell: CellData) -> list[Row]:

@@ -54,9 +54,14 @@ def half_budget(counts: Counts) -> int:
     return least // 2
 
 
-def turnover(counts: Counts, first: float, second: float, bootstrap: Bootstrap) -> Turnover:
-    """Compare the problems solved at two alphas; intervals from the paired bootstrap over problems."""
-    h = half_budget(counts)
+def turnover(
+    counts: Counts, first: float, second: float, bootstrap: Bootstrap, answers: int | None = None
+) -> Turnover:
+    """Compare the problems solved at two alphas; intervals from the paired bootstrap over problems.
+
+    `answers`: h; by default half of those drawn, which is the most.
+    """
+    h = half_budget(counts) if answers is None else min(answers, half_budget(counts))
     a, b = counts.at(first), counts.at(second)
     rows = [a, b]
     n, c = counts.n[rows], counts.correct[rows]

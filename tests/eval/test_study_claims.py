@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cef_env.eval.cells import CellData
+from cef_env.eval.distances import signed_distance
 from cef_env.eval.ensembles import Solver, budget_with_room
-from cef_env.eval.study_claims import _signed, findings
+from cef_env.eval.study_claims import findings
 from tests.eval.tables import counts_of
 
 ALPHAS = (-3.0, -0.5, 0.0, 0.5, 1.0, 1.5, 3.0)
@@ -122,7 +123,7 @@ def test_the_distance_to_a_straight_line_is_that_along_its_normal(share, off, lo
     at = low + share * along + off * normal
     middle = (low + high) / 2
     means = np.concatenate([[low[0], middle[0], high[0]], [low[1], middle[1], high[1]], at])[:, None]
-    assert _signed(means, 3)[0] == pytest.approx(off, abs=1e-9)
+    assert signed_distance(means, 3)[0] == pytest.approx(off, abs=1e-9)
 
 
 def test_the_budget_leaves_room_for_a_gain():
