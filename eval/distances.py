@@ -1,4 +1,4 @@
-"""How far a checkpoint lies from the curve of the averages of two others, in the plane of the two failures."""
+"""How far a checkpoint lies from the curve of the averages of two others, in the plane of the failures."""
 
 import numpy as np
 from numpy.typing import NDArray

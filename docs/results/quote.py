@@ -42,7 +42,8 @@ def summary(found: dict[str, Any]) -> str:
                 first.setdefault(row["cell"], row)
         names = {row["name"] for row in first.values()}
         numbers = "; ".join(f"{cell} {number(row)}" for cell, row in first.items())
-        measured = f"{min(names)}: {numbers}" if len(names) == 1 else numbers or claim["reason"]
+        measured = f"{min(names)}: {numbers}" if len(names) == 1 else numbers
+        measured = claim["reason"] or measured
         lines.append(f"| {claim['title']} | {WORDS[claim['held']]} | {measured} |")
     return "\n".join(lines)
 
@@ -54,8 +55,17 @@ def runs(found: dict[str, Any]) -> str:
         f"{cell['problems']} hard problems x {cell['answers']} answers)"
         for name, cell in found["splits"][SPLIT]["cells"].items()
     ]
-    missing = f" Not run yet: {', '.join(found['missing'])}." if found["missing"] else ""
+    missing = f" Not run yet: {_missing(found['missing'])}." if found["missing"] else ""
     return f"Study `{found['study']}`: {'; '.join(parts)}.{missing}"
+
+
+def _missing(runs: list[str]) -> str:
+    """`tool-use/seed-1`, ... cell by cell."""
+    by_cell: dict[str, list[str]] = {}
+    for run in runs:
+        cell, _, seed = run.partition("/seed-")
+        by_cell.setdefault(cell, []).append(seed)
+    return "; ".join(f"{cell}, seeds {', '.join(seeds)}" for cell, seeds in by_cell.items())
 
 
 def number(row: dict[str, Any]) -> str:
@@ -71,7 +81,7 @@ def filled(page: str, found: dict[str, Any]) -> str:
     _, end, after = rest.partition(END)
     if not end:
         raise SystemExit(f"no {BEGIN} ... {END}")
-    return f"{before}{BEGIN}\n{runs(found)}\n\n{summary(found)}\n{END}{after}"
+    return f"{before}{BEGIN}\n{runs(found)}\n\n{summary(found)}\n\n{END}{after}"
 
 
 PAGES = (ROOT / "README.md", HERE / "index.md")
