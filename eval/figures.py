@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from cef_env.eval.analysis import Curve, budget_grid
 from cef_env.eval.comparisons import MemberRates
 from cef_env.eval.counts import OUTCOMES
+from cef_env.eval.intervals import Interval
 from cef_env.eval.palette import COLOURS, EXTRAPOLATED, INK, PAPER, SOFT
 from cef_env.eval.plotting import bars, fit, intervals_as_segments, new_figure, place_labels, styled
 from cef_env.eval.records import Member
@@ -85,7 +86,9 @@ def frontier_figure(
         xs, ys = [*xs, *across], [*ys, *up]
     ax.set_xlabel("optimization failures (share of answers)")
     ax.set_ylabel("correctness failures (share of answers)")
-    fit(ax, xs, ys)
+    # Far outside a few seeds differ widely: their bars may leave the frame rather than set it.
+    stable = [STABLE[0] <= p.alpha <= STABLE[1] for p in found.points] + [True] * len(controls)
+    fit(ax, *([v if inside else Interval(v.value) for v, inside in zip(vs, stable)] for vs in (xs, ys)))
     figure.legend(loc="outside upper left", ncols=1 if narrow else 2, handletextpad=0.5, columnspacing=1.6)
     labels = [number(p.alpha) for p in found.points] + [member_name(m.member) for m in controls]
     colours = [EXTRAPOLATED if p.extrapolated else INK for p in found.points] + [SOFT] * len(controls)
