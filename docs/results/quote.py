@@ -26,7 +26,7 @@ LEADING = {
     "e": "format errors added at alpha 3",
     "f": "optimization failures, high - low",
     "g": "optimization failures, high - low",
-    "h": "null - index",
+    "h": "solved by alpha -0.5 only",
     "i": "ensemble - single",
 }
 """Start of the name of the number that is quoted, where it is not the first; fixed with the claims."""
