@@ -67,6 +67,9 @@ def test_a_wrong_field_of_a_cell_is_named(tmp_path: Path) -> None:
     path.write_text(yaml.safe_dump(TINY | {"cells": {"one": {"seeds": [0], "config": {"rl": {"step": 3}}}}}))
     with pytest.raises(UserError, match=r"wrong\.yaml.*rl\.step"):
         load_study(str(path))
+    path.write_text(yaml.safe_dump(TINY | {"cells": {"one": {"seeds": [1, 1]}}}))
+    with pytest.raises(UserError, match=r"cells\.one\.seeds: a seed is given twice"):
+        load_study(str(path))
 
 
 def test_a_folder_belongs_to_one_study(study_file: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from cef_env.errors import InUseError, UserError
 from cef_env.eval.plan import first_difference
@@ -39,6 +39,13 @@ class Cell(Strict):
     """Of RL, sampling and controls; one run for each."""
     config: dict[str, Any] = Field(default={})
     """What differs from `base`."""
+
+    @field_validator("seeds")
+    @classmethod
+    def _distinct(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(value)) < len(value):
+            raise ValueError("a seed is given twice")
+        return value
 
 
 class Study(Strict):
