@@ -11,7 +11,6 @@ from cef_env.eval.counts import Counts
 from cef_env.eval.crossed import CrossedBootstrap, side_by_side
 from cef_env.eval.ensembles import FOLDS, budget_with_room, compare_ensembles
 from cef_env.eval.intervals import Interval
-from cef_env.eval.shape import HIGH, LOW
 from cef_env.eval.verdicts import Claim
 
 
@@ -64,8 +63,7 @@ class CellData:
 
     def _judged(self, table: Counts, bootstrap: CrossedBootstrap) -> list[Claim]:
         comparison = None
-        ends = {LOW, HIGH} <= set(table.alphas)
-        if ends and bootstrap.problems >= FOLDS and int(table.n.min()) >= 4:
+        if bootstrap.problems >= FOLDS and int(table.n.min()) >= 4:
             folds = bootstrap.folds()
             comparison = compare_ensembles(table, bootstrap, self.budget, problem_folds=folds)
         return judge_split(table, bootstrap, comparison=comparison)

@@ -84,11 +84,11 @@ class Error:
 
     def __add__(self, other: "Error") -> "Error":
         """Of a sum of independent parts; degrees of freedom by Satterthwaite (1946)."""
-        parts = [(e.standard**2, e.freedom) for e in (self, other) if e.standard > 0]
-        total = sum(square for square, _ in parts)
-        if not parts or not math.isfinite(total):
+        total = self.standard**2 + other.standard**2
+        if total == 0 or not math.isfinite(total):  # what is not known of a part is not known of the sum
             return Error(math.sqrt(total), 1.0)
-        return Error(math.sqrt(total), total**2 / sum(square**2 / freedom for square, freedom in parts))
+        spread = self.standard**4 / self.freedom + other.standard**4 / other.freedom
+        return Error(math.sqrt(total), total**2 / spread)
 
 
 NO_ERROR = Error(0.0, 1.0)

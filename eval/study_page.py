@@ -168,7 +168,7 @@ def claims_table(found: Mapping[str, Any]) -> "Table":
             cells.add(row["cell"])
             value, low, high = (math.nan if row[k] is None else row[k] for k in ("value", "low", "high"))
             table.add_row(
-                title, row["cell"], VERDICT_WORDS[row["held"]], _text(Interval(value, low, high)), row["name"]
+                title, row["cell"], VERDICT_WORDS[row["held"]], str(Interval(value, low, high)), row["name"]
             )
         if not claim["rows"]:
             table.add_row(
@@ -221,11 +221,5 @@ def _markdown_of(split: str, result: SplitResult) -> list[str]:
             seeds = ", ".join("–" if math.isnan(x) else f"{x:.3f}" for x in row.by_seed)
             reason = f": {row.reason}" if row.reason else ""
             here = f"{VERDICT_WORDS[row.held]}{reason}"
-            lines.append(f"| {row.cell} | {row.name} | {_text(row.value)} | {seeds} | {here} |")
+            lines.append(f"| {row.cell} | {row.name} | {row.value} | {seeds} | {here} |")
     return [*lines, ""]
-
-
-def _text(x: Interval) -> str:
-    if math.isnan(x.value):
-        return "–"
-    return f"{x.value:.3f} [{x.low:.3f}, {x.high:.3f}]" if x.known else f"{x.value:.3f}"

@@ -18,8 +18,8 @@ from cef_env.agents import Message, Reply, Trajectory, rollout
 from cef_env.agents.base import derived_seed
 from cef_env.agents.chat import prompt_ids
 from cef_env.agents.transformers_agent import TransformersAgent
-from cef_env.envs.repair import RepairEnv
-from cef_env.judge import Judge, JudgeResult, Outcome
+from cef_env.envs.repair import REPAIRABLE, RepairEnv
+from cef_env.judge import Judge, JudgeResult
 from cef_env.problems import Coverage
 from cef_env.rewards import ContinuousReward, DiscreteReward
 from cef_env.training.config import Config
@@ -28,7 +28,6 @@ from cef_env.training.rl_config import RewardConfig
 from cef_env.training.settings import make_env, problems_of
 
 Env = gym.Env[str, str]
-REPAIRABLE = (Outcome.OPTIMIZATION_FAILURE, Outcome.CORRECTNESS_FAILURE)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,10 @@ errors = Console(stderr=True)
 Out = Annotated[Path, typer.Option(help="Directory to write.")]
 Preset = Annotated[
     str,
-    typer.Option(help="laptop, smoke, shaping_discrete, shaping_continuous, repair, gpu, or a YAML file."),
+    typer.Option(
+        help="laptop, smoke, shaping_discrete, shaping_continuous, repair, gpu, a YAML file, or for "
+        "reproduce the study full."
+    ),
 ]
 Setting = Annotated[str | None, typer.Option(help="reasoning, tool_use or agentic; by default the preset's.")]
 Sandbox = Annotated[str, typer.Option(help="auto, or the name of an isolation tier.")]

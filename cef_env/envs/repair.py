@@ -16,6 +16,9 @@ from cef_env.errors import UserError
 from cef_env.judge import Judge, JudgeResult, Language, Outcome
 from cef_env.problems import Problem, ProblemSet, Submission
 
+REPAIRABLE = (Outcome.OPTIMIZATION_FAILURE, Outcome.CORRECTNESS_FAILURE)
+"""Outcomes of a program that a prompt can show."""
+
 KEPT = 4096
 """Results of failed programs that a process keeps."""
 _kept: OrderedDict[tuple[object, ...], JudgeResult] = OrderedDict()

@@ -26,6 +26,8 @@ from cef_env.sandbox.tiers import resolve
 from cef_env.training.config import Config
 from cef_env.ui import Reporter
 
+LOCK = "lock"
+"""In a run directory; held by the process that works on it."""
 PACKAGES = ("gymnasium", "numpy", "tokenizers", "torch", "transformers")
 
 
@@ -64,7 +66,7 @@ def reproduce(config: Config, out: Path, reporter: Reporter, only: Collection[st
     make_repeatable()
     resolve("auto")  # without a sandbox this raises, before anything is written
     claim_directory(config, out)
-    with exclusive(out / "lock", f"run directory {str(out)!r}"):
+    with exclusive(out / LOCK, f"run directory {str(out)!r}"):
         with Judge(cache=out / "judge.sqlite") as judge:
             run = Run(config, out, judge, reporter)
             for name, work in stages(config).items():

@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from cef_env.errors import InUseError, UserError
 from cef_env.eval.plan import first_difference
-from cef_env.experiment.stages import reproduce
+from cef_env.experiment.stages import LOCK, reproduce
 from cef_env.files import exclusive, read_json, write_json
 from cef_env.training.config import Config
 from cef_env.training.fields import Strict
@@ -116,15 +116,23 @@ def run_study(study: Study, out: Path, reporter: Reporter) -> Path:
         time.sleep(POLL_S)
     from cef_env.experiment.study_report import write_results
 
-    with exclusive(out / "lock", f"study {str(out)!r}"):
-        return write_results(out, out / RESULTS)
+    while True:
+        try:
+            with exclusive(out / "lock", f"study {str(out)!r}"):
+                return write_results(out, out / RESULTS)
+        except InUseError:  # another process has come to its end, too
+            time.sleep(POLL_S)
 
 
 def _take(unit: Unit, reporter: Reporter) -> bool:
     """Does the unit, unless it has to wait or another process has it."""
     if unit.done.exists() or (unit.after is not None and not unit.after.exists()):
         return False
+    lock = unit.folder / LOCK
     try:
+        if lock.exists():  # so that what another process has is not announced
+            with exclusive(lock, unit.folder.name):
+                pass
         reporter.say(f"[bold]{unit.folder.parent.name}[/] {unit.folder.name}")
         unit.work()
     except InUseError:
@@ -146,8 +154,13 @@ def units_of(study: Study, out: Path, reporter: Reporter) -> list[Unit]:
         units.append(Unit(start, trained, None, unit(start, None)))
         for seed in cell.seeds:
             folder = out / name / f"seed-{seed}"
-            units.append(Unit(folder, folder / "report" / "manifest.json", trained, unit(folder, seed)))
+            units.append(Unit(folder, last_manifest(folder), trained, unit(folder, seed)))
     return units
+
+
+def last_manifest(run: Path) -> Path:
+    """Exists when the run is done."""
+    return run / "report" / "manifest.json"
 
 
 def claim_study(study: Study, out: Path) -> None:

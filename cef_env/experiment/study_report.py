@@ -18,7 +18,7 @@ from cef_env.eval.intervals import Error, Interval, interval
 from cef_env.eval.study_claims import SPLITS, findings
 from cef_env.eval.study_page import SplitResult, StudyResult, write_study
 from cef_env.experiment.stages import rl_folder
-from cef_env.experiment.study import Study, read_study
+from cef_env.experiment.study import WARM, Study, last_manifest, read_study
 from cef_env.files import read_json
 
 REMEDY = "delete its folder and run the same command again"
@@ -33,12 +33,12 @@ def write_results(root: Path, out: Path) -> Path:
     runs: list[Path] = []
     for name, cell in study.cells.items():
         folders = {seed: root / name / f"seed-{seed}" for seed in cell.seeds}
-        done = {seed: folder for seed, folder in folders.items() if _is_done(folder)}
+        done = {seed: folder for seed, folder in folders.items() if last_manifest(folder).is_file()}
         missing += [f"{name}/seed-{seed}" for seed in folders if seed not in done]
         if done:
             for split, data in _cell(study, name, done).items():
                 cells[split].append(data)
-            runs += [root / name / "warm", *done.values()]
+            runs += [root / name / WARM, *done.values()]
     if not runs:
         raise UserError(f"no run of {str(root)!r} is done yet; run cef reproduce --out {root} first")
     splits = {
@@ -46,12 +46,6 @@ def write_results(root: Path, out: Path) -> Path:
     }
     result = StudyResult(study.study, splits, tuple(missing))
     return write_study(out, result, manifest(root, study, runs, missing))
-
-
-def _is_done(folder: Path) -> bool:
-    return (folder / "sweep" / "manifest.json").is_file() and (
-        (folder / "report" / "manifest.json").is_file() or (folder / "variants" / "manifest.json").is_file()
-    )
 
 
 def _cell(study: Study, name: str, done: Mapping[int, Path]) -> dict[str, CellData]:

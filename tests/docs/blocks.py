@@ -27,7 +27,7 @@ LANGUAGES = ("python", "bash", "text", "yaml", "")
 UNMARKED = {
     "docs/merging.md": "checkpoints (tests/merge)",
     "docs/openrlhf.md": "a cluster (tests/openrlhf)",
-    "docs/results/index.md": "hours (tests/test_experiment.py)",
+    "docs/results/index.md": "hours (tests/test_study.py)",
 }
 """Pages without comments of their own, and why none of their blocks is run here."""
 

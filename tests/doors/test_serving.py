@@ -1,17 +1,13 @@
 """`cef serve`: a server that says where it is, ends when interrupted, and refuses in one line."""
 
 import importlib.util
-import re
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
+from tests.doors.served import served
 from tests.test_cli import Cef, cef  # noqa: F401 - the fixture
 
-ROOT = Path(__file__).parents[2]
 HERE = importlib.util.find_spec("openenv") is not None
 
 
@@ -44,25 +40,8 @@ def test_what_cannot_be_served_is_one_line(cef: Cef, arguments: list[str], named
 def test_the_command_serves_until_it_is_interrupted() -> None:
     from openenv import GenericEnvClient
 
-    command = [
-        sys.executable,
-        "-m",
-        "cef_env.cli",
-        "serve",
-        "openenv",
-        "--env",
-        "cef/Reasoning-v0",
-        "--port",
-        "0",
-    ]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) as server:
-        assert server.stderr is not None
-        url = None
-        while url is None:
-            line = server.stderr.readline()
-            assert line, "the server ended before it said where it is"
-            url = re.search(r"http://[\d.]+:\d+", line)
-        with GenericEnvClient(base_url=url[0]).sync() as client:
+    with served("--env", "cef/Reasoning-v0") as (server, url):
+        with GenericEnvClient(base_url=url).sync() as client:
             assert client.reset(seed=1).observation["text"] == client.reset(seed=1).observation["text"]
             server.send_signal(signal.SIGINT)
             assert server.wait(30) == 0

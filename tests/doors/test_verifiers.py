@@ -2,9 +2,7 @@
 
 import json
 import os
-import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,8 +14,8 @@ from cef_env.envs.text import fenced
 from cef_env.envs.tools import call_text
 from cef_env.problems import jsonl
 from tests.conftest import double
+from tests.doors.served import served
 
-ROOT = Path(__file__).parents[2]
 PYTHON = os.environ.get("VERIFIERS_PYTHON", "")
 RIGHT, WRONG = fenced("print(2 * int(input()))"), fenced("print(input())")
 
@@ -32,16 +30,9 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Of a server of one problem, in the setting with tool calls."""
     path = tmp_path_factory.mktemp("served") / "problems.jsonl"
     jsonl.write(path, [double("small")])
-    words = ["--env", "cef/ToolUse-v0", "--problems", f"jsonl:{path}", "--coverage", "1", "--port", "0"]
-    command = [sys.executable, "-m", "cef_env.cli", "serve", "openenv", *words]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) as server:
-        assert server.stderr is not None
-        found = None
-        while found is None:
-            line = server.stderr.readline()
-            assert line, "the server ended before it said where it is"
-            found = re.search(r"http://[\d.]+:\d+", line)
-        yield found[0]
+    words = ["--env", "cef/ToolUse-v0", "--problems", f"jsonl:{path}", "--coverage", "1"]
+    with served(*words) as (server, address):
+        yield address
         server.terminate()
 
 

@@ -1,5 +1,7 @@
 """Runs of several seeds on one set of problems: intervals cover both, all runs of a problem share a fold."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -59,6 +61,7 @@ def test_errors_add_as_variances_with_satterthwaites_freedom():
     assert total.standard == pytest.approx(5.0)
     assert total.freedom == pytest.approx(25**2 / (81 / 4 + 256 / 10))
     assert (Error(0.0, 2) + Error(4.0, 10)).freedom == 10
+    assert math.isnan((Error(math.nan, 2) + Error(4.0, 10)).standard)
 
 
 def test_all_runs_of_a_problem_lie_in_one_fold():

@@ -19,6 +19,7 @@ import threading
 from dataclasses import replace
 from typing import Any
 
+from cef_env.envs.repair import REPAIRABLE
 from cef_env.errors import InstrumentError
 from cef_env.judge import FormatErrorCause, JudgeResult, Outcome
 from cef_env.training.openrlhf.environments import Env, Environments, Label
@@ -43,8 +44,6 @@ THREADS = 256
 """Episodes that step at once; they mostly wait for judge, tool or terminal."""
 LEAST_TURN = 32
 """Tokens that must be left for another message, or the episode ends."""
-REPAIRABLE = (Outcome.OPTIMIZATION_FAILURE, Outcome.CORRECTNESS_FAILURE)
-"""Outcomes of a program that a repair prompt can show."""
 MOST_FAULTS = 64
 """Faults in a row after which training stops: it would be training on nothing."""
 
