@@ -1,9 +1,8 @@
-"""The arithmetic of a merge on one chunk of elements. Nothing here knows of files.
+"""The arithmetic of a merge on one chunk of elements: numpy arrays in, numpy arrays out, no files.
 
-theta = sum_i w_i * theta_i. Two checkpoints of one 16-bit dtype are combined in float32, with alpha in two
-parts; everything else in float64. Elements where the terms cancel so far that this could be seen after
-rounding are computed again in twice float64's precision. So every element is within one unit in the last
-place of the exact value, nearly all are the exact value rounded, and weights of 0 and 1 copy.
+theta = sum_i w_i * theta_i. Every element is the float64 nearest to that sum, however much cancels in it,
+rounded to the dtype that is written; weights of 0 and 1 copy. bfloat16, which numpy does not know, is held
+as the uint16 of the same bits.
 
 Does *not* promise more than a choice between the two neighbours for `stochastic` rounding.
 """
@@ -11,45 +10,70 @@ Does *not* promise more than a choice between the two neighbours for `stochastic
 import hashlib
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import torch
 
-from cef_env.merge.bits import (
-    all_finite,
-    cancelled,
-    largest_magnitude,
-    magnitude_bits,
-    require_finite,
-    stored_bits,
-)
-from cef_env.merge.exact import exact_sum
-from cef_env.merge.narrow import merge_narrow
-from cef_env.merge.scratch import Scratch
+from cef_env.errors import UserError
+from cef_env.merge.arithmetic import accumulate, from_bfloat16, merge_bfloat16, to_bfloat16
 
-DTYPES = {
-    "BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32, "F64": torch.float64,
-    "I64": torch.int64, "I32": torch.int32, "BOOL": torch.bool,
+STORED: dict[str, np.dtype[Any]] = {
+    "BF16": np.dtype(np.uint16), "F16": np.dtype(np.float16), "F32": np.dtype(np.float32),
+    "F64": np.dtype(np.float64), "I64": np.dtype(np.int64), "I32": np.dtype(np.int32),
+    "BOOL": np.dtype(np.bool_),
 }  # fmt: skip
-"""safetensors name -> torch dtype."""
+"""safetensors name -> dtype of the array that holds it."""
 
 BLOCK = 1 << 15
 """Elements that share one stream of random numbers, and one unit of the statistics."""
+
+_STEP = 1 << 13
+"""Elements whose pairs of float64 are worked on together, so that they stay in the processor's cache."""
+
+_INFINITY = {"BF16": 0x7F80, "F16": 0x7C00, "F32": 0x7F800000, "F64": 0x7FF0000000000000}
+_NAMES = {dtype: name for name, dtype in STORED.items() if name in _INFINITY}
+
+
+def widen(values: np.ndarray) -> np.ndarray:
+    """`values` of any float dtype as a new float64 array; exact."""
+    if values.dtype == STORED["BF16"]:
+        wide = np.empty(values.size)
+        from_bfloat16(values, wide)
+        return wide
+    with np.errstate(invalid="ignore"):  # a NaN stays one
+        return values.astype(np.float64)
+
+
+def signed_bits(values: np.ndarray) -> np.ndarray:
+    """The integers of the same bits, sharing memory; -0 differs from 0."""
+    return values.view(f"i{values.itemsize}")
+
+
+def all_finite(values: np.ndarray) -> bool:
+    """Whether there is no NaN and no infinity; looks at integers, which is far cheaper than `isfinite`."""
+    if not values.size:
+        return True
+    bits = signed_bits(values)
+    # The largest without a sign is, if any has one, the largest of those.
+    largest = max(int(bits.max()), int(bits.view(f"u{bits.itemsize}").max()) & int(np.iinfo(bits.dtype).max))
+    return largest < _INFINITY[_NAMES[values.dtype]]
+
+
+def require_finite(values: np.ndarray, what: str, remedy: str) -> None:
+    """Raise a `UserError` unless every value is finite."""
+    if not all_finite(values):
+        raise UserError(f"{what} holds NaN or infinity; {remedy}")
 
 
 class Chunk:
     """The same elements of every source, ready to be combined with several vectors of weights.
 
-    `sources`: float tensors of one shape on one device; results have that shape and `dtype`.
+    `sources`: float arrays of one axis and one length; `dtype`: safetensors name of what is written.
     """
 
-    def __init__(
-        self, sources: Sequence[torch.Tensor], dtype: torch.dtype, scratch: "Scratch | None" = None
-    ) -> None:
+    def __init__(self, sources: Sequence[np.ndarray], dtype: str) -> None:
         self.sources, self.dtype = sources, dtype
-        self._scratch = scratch or Scratch()
-        self._narrow = dtype.itemsize == 2 and all(source.dtype == dtype for source in sources)
-        self._bits: dict[int, torch.Tensor] = {}
+        self._narrow = dtype == "BF16" and all(source.dtype == STORED["BF16"] for source in sources)
 
     def require_finite_sources(self, names: Sequence[str], what: str) -> None:
         """Raise a `UserError` that names the source with a NaN or an infinity.
@@ -59,73 +83,52 @@ class Chunk:
         for name, source in zip(names, self.sources):
             require_finite(source, f"{name}: {what}", "that checkpoint cannot be merged")
 
+    def source(self, i: int) -> np.ndarray:
+        """Source `i` in the dtype that is written."""
+        return self.merge([float(i == other) for other in range(len(self.sources))])[0]
+
     def merge(
-        self, weights: Sequence[float], out: torch.Tensor | None = None, noise: "Noise | None" = None
-    ) -> tuple[torch.Tensor, bool]:
+        self, weights: Sequence[float], out: np.ndarray | None = None, noise: "Noise | None" = None
+    ) -> tuple[np.ndarray, bool]:
         """(sum_i weights[i] * source_i, whether it is finite); `out` may be filled and returned.
 
         With `noise` each element is rounded to one of its two neighbours, without bias.
         """
-        used = [index for index, weight in enumerate(weights) if weight != 0.0]
-        if len(used) == 1 and weights[used[0]] == 1.0:
-            merged = self.sources[used[0]].to(self.dtype)
-            return merged, all_finite(merged)
-        chosen = [self.sources[index] for index in used]
-        factors = [weights[index] for index in used]
+        used = [(weight, source) for weight, source in zip(weights, self.sources) if weight != 0.0]
+        if len(used) == 1 and used[0][0] == 1.0 and used[0][1].dtype == STORED[self.dtype]:
+            return used[0][1], all_finite(used[0][1])
+        merged = np.empty(len(used[0][1]), STORED[self.dtype]) if out is None else out
+        if self._narrow and len(used) == 2 and noise is None:
+            (_, low), (alpha, high) = used
+            return merged, bool(merge_bfloat16(low, high, alpha, merged) < _INFINITY["BF16"])
         if noise is not None:
-            merged = noise.round(_wide(chosen, factors), self.dtype)
+            noise.round(_sum(used), merged)
             return merged, all_finite(merged)
-        if self._narrow and len(used) == 2:
-            merged = (
-                torch.empty_like(chosen[0], memory_format=torch.contiguous_format) if out is None else out
-            )
-            low, high = (source.reshape(-1) for source in chosen)
-            return merged, merge_narrow(low, high, factors[1], merged.view(-1), self._scratch)
-        # Octaves between the largest source and a result for which float64 is enough: the error is below
-        # 2^-51 * scale * largest and must be below half a unit in the last place, which is at least
-        # 2^-(stored+2) of the result. Magnitude bits differ as binary logarithms do, within 0.18; two more
-        # octaves cover that.
-        scale = max(1.0, math.fsum(abs(factor) for factor in factors))
-        octaves = 47 - stored_bits(self.dtype) - math.ceil(math.log2(scale))
-        if octaves <= 0:
-            merged = exact_sum(chosen, factors).to(self.dtype).to(chosen[0].device)
-            return merged, all_finite(merged)
-        merged = _wide(chosen, factors).to(self.dtype)
-        bits = magnitude_bits(merged, self._scratch)
-        limit = octaves << stored_bits(self.dtype)
-        top = max(largest_magnitude(source.to(self.dtype)) for source in chosen)
-        at = cancelled(bits.view(-1), self._largest(used).view(-1), top, limit)
-        if at is not None:
-            values = exact_sum([source.reshape(-1)[at] for source in chosen], factors)
-            merged.view(-1)[at] = values.to(self.dtype).to(merged.device)
+        for start in range(0, len(merged), _STEP):
+            part = slice(start, start + _STEP)
+            _round(_sum([(weight, source[part]) for weight, source in used]), merged[part])
         return merged, all_finite(merged)
 
-    def _largest(self, used: list[int]) -> torch.Tensor:
-        """Magnitude bits, as `dtype` sees them, of the largest of the sources in use, element by element."""
-        for index in used:
-            if index not in self._bits:
-                source = self.sources[index].to(self.dtype)
-                self._bits[index] = magnitude_bits(source, self._scratch, f"bits {index}")
-        first = self._bits[used[0]]
-        largest = self._scratch.get("largest", first, first.dtype).copy_(first)
-        for index in used[1:]:
-            torch.maximum(largest, self._bits[index], out=largest)
-        return largest
+
+def _sum(terms: Sequence[tuple[float, np.ndarray]]) -> np.ndarray:
+    """The weighted sum in float64, rounded once; of two terms the first has what is missing to weight 1."""
+    values = [widen(source) for _, source in terms]
+    factors = [weight for weight, _ in terms]
+    if len(terms) == 2:
+        values, factors = [*values, values[0]], [1.0, factors[1], -factors[1]]
+    total, rest = np.zeros_like(values[0]), np.zeros_like(values[0])
+    for factor, value in zip(factors, values):
+        accumulate(total, rest, factor, value)
+    return total + rest
 
 
-def blend(low: torch.Tensor, high: torch.Tensor, alpha: float, dtype: torch.dtype) -> torch.Tensor:
-    """alpha * high + (1 - alpha) * low in `dtype`, whether finite or not; shapes equal, any device."""
-    return Chunk((low, high), dtype).merge((1.0 - alpha, alpha))[0]
-
-
-def _wide(sources: Sequence[torch.Tensor], weights: Sequence[float]) -> torch.Tensor:
-    """The sum in float64; two sources as `lerp`, where the first has what is missing to weight 1."""
-    if len(sources) == 2:
-        return torch.lerp(sources[0].double(), sources[1].double(), weights[1])
-    total = sources[0].double().mul_(weights[0])
-    for source, weight in zip(sources[1:], weights[1:]):
-        total.add_(source.double(), alpha=weight)
-    return total
+def _round(values: np.ndarray, out: np.ndarray) -> None:
+    """Fill `out`, of any float dtype, with float64 `values`."""
+    if out.dtype == STORED["BF16"]:
+        to_bfloat16(values, out)
+    else:
+        with np.errstate(over="ignore"):  # is found in the result
+            out[:] = values
 
 
 class Noise:
@@ -140,19 +143,24 @@ class Noise:
         self._key = int.from_bytes(hashlib.sha256(text).digest()[:16], "little")
         self._block = first_block
 
-    def round(self, values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """`values` (float64) in `dtype`: the neighbour above with the probability that its distance gives."""
-        nearest = values.to(dtype)
-        rest = values - nearest.double()
-        toward = torch.where(rest > 0, math.inf, -math.inf).to(dtype)
-        other = torch.nextafter(nearest, toward)
-        share = rest.abs() / (other.double() - nearest.double()).abs()
-        moved = torch.where(self._uniform(values.numel()) < share, other, nearest)
-        return torch.where(rest == 0, nearest, moved)
+    def round(self, values: np.ndarray, out: np.ndarray) -> None:
+        """Fill `out` with float64 `values`: with the neighbour above as often as the distances say."""
+        _round(values, out)
+        nearest = widen(out)
+        with np.errstate(invalid="ignore"):  # infinity, which the caller refuses
+            rest = values - nearest
+        away = (rest > 0) == (nearest >= 0)  # from zero
+        bits = signed_bits(out)
+        # Towards zero there is no step from zero itself, where `away` only tells the sign.
+        sign = np.where(rest < 0, np.iinfo(bits.dtype).min, 0).astype(bits.dtype)
+        other = np.where(nearest == 0, sign | 1, bits + np.where(away, 1, -1).astype(bits.dtype))
+        step = np.abs(widen(other.view(out.dtype)) - nearest)
+        moved = (rest != 0) & (self._uniform(values.size) * step < np.abs(rest))
+        bits[moved] = other[moved]
 
-    def _uniform(self, count: int) -> torch.Tensor:
+    def _uniform(self, count: int) -> np.ndarray:
         drawn = []
         for block in range(math.ceil(count / BLOCK)):
             stream = np.random.Philox(key=self._key, counter=[0, 0, self._block + block, 0])
             drawn.append(stream.random_raw(min(BLOCK, count - block * BLOCK)))
-        return torch.from_numpy((np.concatenate(drawn) >> np.uint64(11)) * 2.0**-53)
+        return (np.concatenate(drawn) >> np.uint64(11)) * 2.0**-53

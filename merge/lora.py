@@ -79,7 +79,7 @@ def open_adapter(path: str | os.PathLike[str]) -> Adapter:
     """Read the adapter at `path`; `UserError` for all but plain LoRA of linear and embedding layers."""
     from safetensors.torch import load_file
 
-    from cef_env.merge.bits import require_finite
+    from cef_env.merge.tensors import require_finite
 
     path = Path(path)
     if not is_adapter(path):

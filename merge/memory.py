@@ -8,6 +8,7 @@ Does *not* reset caches of an inference engine: whoever holds one must do that a
 import math
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from cef_env.errors import UserError
@@ -16,7 +17,7 @@ from cef_env.merge.checkpoint import open_checkpoint
 if TYPE_CHECKING:
     import torch
 
-_STEP = 1 << 22
+_STEP = 1 << 20
 """Elements that are merged at once, so that working memory does not grow with the largest tensor."""
 
 Source = Mapping[str, "torch.Tensor"] | str | os.PathLike[str]
@@ -47,8 +48,7 @@ def apply_alpha(model: Model, low: Source, high: Source, alpha: float) -> Model:
     """
     import torch
 
-    from cef_env.merge.bits import require_finite
-    from cef_env.merge.kernel import blend
+    from cef_env.merge.reading import spread
 
     if not math.isfinite(alpha):
         raise UserError(f"alpha {alpha} is not finite; give a finite number")
@@ -70,22 +70,29 @@ def apply_alpha(model: Model, low: Source, high: Source, alpha: float) -> Model:
                     )
                 parameter.copy_(left)
                 continue
-            remedy = f"check low and high, or hold the model in a wider dtype than {parameter.dtype}"
             flat = (
-                parameter.view(-1)
+                parameter.detach().view(-1)  # gradients are off in this thread only
                 if parameter.is_contiguous()
                 else torch.empty_like(parameter, memory_format=torch.contiguous_format).view(-1)
             )
-            for start in range(0, flat.numel(), _STEP):
-                pieces = [
-                    source.reshape(-1)[start : start + _STEP].to(flat.device) for source in (left, right)
-                ]
-                merged = blend(pieces[0], pieces[1], float(alpha), flat.dtype)
-                require_finite(merged, f"{name} at alpha {alpha:g}", remedy)
-                flat[start : start + _STEP] = merged
+            fill = partial(_fill, flat, left.reshape(-1), right.reshape(-1), float(alpha), name)
+            list(spread(fill, range(0, flat.numel(), _STEP)))
             if not parameter.is_contiguous():
                 parameter.copy_(flat.view(parameter.shape))
     return model
+
+
+def _fill(
+    flat: "torch.Tensor", low: "torch.Tensor", high: "torch.Tensor", alpha: float, name: str, start: int
+) -> None:
+    """Merge `_STEP` elements of one tensor."""
+    from cef_env.merge.tensors import blend, require_finite
+
+    part = slice(start, start + _STEP)
+    merged = blend(low[part], high[part], alpha, flat.dtype)
+    remedy = f"check low and high, or hold the model in a wider dtype than {flat.dtype}"
+    require_finite(merged, f"{name} at alpha {alpha:g}", remedy)
+    flat[part] = merged
 
 
 def _check_source(
@@ -114,7 +121,7 @@ def _open(source: Source, label: str) -> "tuple[Shapes, Callable[[str], torch.Te
         return shapes, lambda name: tensors[name]
     from safetensors import safe_open
 
-    from cef_env.merge.kernel import DTYPES
+    from cef_env.merge.tensors import DTYPES
 
     checkpoint = open_checkpoint(source)
     handles = {file: safe_open(checkpoint.path / file, framework="pt") for file in checkpoint.files}
@@ -122,7 +129,8 @@ def _open(source: Source, label: str) -> "tuple[Shapes, Callable[[str], torch.Te
     def get(name: str) -> "torch.Tensor":
         return handles[checkpoint.tensors[name].file].get_tensor(name)
 
-    return {name: (info.shape, str(DTYPES[info.dtype])) for name, info in checkpoint.tensors.items()}, get
+    shapes = {name: (info.shape, str(DTYPES[info.dtype])) for name, info in checkpoint.tensors.items()}
+    return shapes, get
 
 
 def _storages(model: "torch.nn.Module") -> "dict[str, tuple[torch.Tensor, list[str]]]":

@@ -18,7 +18,7 @@ from cef_env.merge.checkpoint import FLOATS, ITEM_BYTES, Checkpoint, TensorInfo,
 from cef_env.merge.compatibility import check, tokenizer_warnings
 from cef_env.merge.space import check_output
 
-FORMAT = 3
+FORMAT = 4
 """Raised whenever the arithmetic or the layout of the output changes, so that no old output passes as new."""
 
 MAX_OUTPUTS = 256

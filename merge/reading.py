@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-import torch
+import numpy as np
 
 from cef_env.errors import UserError
 from cef_env.merge.checkpoint import ITEM_BYTES, Checkpoint
-from cef_env.merge.kernel import DTYPES
-from cef_env.merge.scratch import Scratch
+from cef_env.merge.kernel import STORED
 
 MAX_THREADS = 8
 
@@ -37,14 +36,7 @@ class Reader:
         while self._handles:
             os.close(self._handles.popitem()[1])
 
-    @property
-    def scratch(self) -> Scratch:
-        """Working memory of this thread."""
-        if not hasattr(self._local, "scratch"):
-            self._local.scratch, self._local.buffers = Scratch(), {}
-        return self._local.scratch
-
-    def read(self, name: str, start: int, count: int) -> list[torch.Tensor]:
+    def read(self, name: str, start: int, count: int) -> list[np.ndarray]:
         """Elements `start` to `start + count` of tensor `name` of every source, one axis.
 
         They are overwritten when this thread reads again.
@@ -63,29 +55,29 @@ class Reader:
                         f"{source.path / info.file}: ends inside {name}; it changed while merging"
                     )
                 filled += got
-            read.append(torch.frombuffer(view, dtype=DTYPES[info.dtype]))
+            read.append(np.frombuffer(view, STORED[info.dtype]))
         return read
 
+    def output(self, count: int, dtype: str) -> np.ndarray:
+        """`count` elements for results, of a safetensors dtype; again the same memory for each thread."""
+        return np.frombuffer(self._buffer(-1, count * ITEM_BYTES[dtype]), STORED[dtype])
+
     def _buffer(self, i: int, nbytes: int) -> memoryview:
-        _ = self.scratch  # makes what belongs to this thread
-        held = self._local.buffers.get(i)
+        """Fresh pages would cost more than the arithmetic."""
+        buffers = self._local.__dict__.setdefault("buffers", {})
+        held = buffers.get(i)
         if held is None or len(held) < nbytes:
-            held = self._local.buffers[i] = bytearray(nbytes)
+            held = buffers[i] = bytearray(nbytes)
         return memoryview(held)[:nbytes]
 
 
 def spread(work: Callable[[Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
     """`work(task)` for every task, in order, on as many threads as there are processors.
 
-    One torch thread each: chunks this small lose several times their cost to starting more. The first
-    error ends the rest.
+    The first error ends the rest.
     """
-    workers = min(MAX_THREADS, len(os.sched_getaffinity(0)))
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
+    pool = ThreadPoolExecutor(min(MAX_THREADS, len(os.sched_getaffinity(0))))
     try:
         yield from pool.map(work, tasks)
     finally:
         pool.shutdown(cancel_futures=True)
-        torch.set_num_threads(before)

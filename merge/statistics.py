@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
-from cef_env.merge.bits import signed_bits
+from cef_env.merge.arithmetic import count_octaves, inner
 from cef_env.merge.checkpoint import FLOATS
-from cef_env.merge.kernel import BLOCK, DTYPES, Chunk, Noise
+from cef_env.merge.kernel import BLOCK, Chunk, Noise, signed_bits, widen
 from cef_env.merge.planning import Plan
 from cef_env.merge.reading import Reader, spread
 
@@ -116,41 +115,31 @@ class _Sums:
 
 def _measure(plan: Plan, reader: Reader, name: str, start: int, count: int) -> _Sums:
     sources = reader.read(name, start, count)
-    dtype = DTYPES[plan.dtype_out(plan.high.tensors[name])]
-    chunk = Chunk(sources, dtype, reader.scratch)
-    buffer = reader.scratch.get("merged", sources[-1], dtype)
-    base = sources[0].double()
-    deltas = torch.stack([source.double().sub_(base) for source in sources[1:]])
-    stored = [signed_bits(source.to(dtype)).numpy() for source in sources]
+    dtype = plan.dtype_out(plan.high.tensors[name])
+    chunk = Chunk(sources, dtype)
+    buffer = reader.output(count, dtype)
+    base = widen(sources[0])
+    deltas = [widen(source) - base for source in sources[1:]]
+    stored = [signed_bits(chunk.source(i)) for i in range(len(sources))]
     moved, equal, same = [], [], []
     previous: np.ndarray | None = None
     for output in plan.outputs:
         noise = Noise(plan.seed, output.name, name, start // BLOCK) if plan.round == "stochastic" else None
         merged = chunk.merge(output.weights, buffer, noise)[0]
-        moved.append((deltas @ merged.double().sub_(base)).numpy())
-        bits = signed_bits(merged).numpy()
+        step = widen(merged) - base
+        moved.append([inner(step, delta) for delta in deltas])
+        bits = signed_bits(merged)
         equal.append([np.count_nonzero(bits == source) for source in stored])
         same.append(0 if previous is None else np.count_nonzero(bits == previous))
         previous = bits.copy() if len(plan.outputs) > 1 else None
-    unchanged = count - int(np.count_nonzero((deltas.numpy() != 0).any(axis=0)))
+    changed = np.logical_or.reduce([delta != 0 for delta in deltas])
+    gram = [[inner(one, other) for other in deltas] for one in deltas]
+    ulps = np.zeros(len(_BUCKETS))
+    count_octaves(stored[0], stored[-1], ulps)
     return _Sums(
-        count, unchanged, float(base @ base), (deltas @ deltas.T).numpy(), np.array(moved),
-        np.array(equal), np.array(same), _ulps(stored[0], stored[-1]),
+        count, count - int(np.count_nonzero(changed)), inner(base, base), np.array(gram), np.array(moved),
+        np.array(equal), np.array(same), ulps,
     )  # fmt: skip
-
-
-def _ulps(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Counts of |a - b| in units in the last place: how many representable values lie between, by octave."""
-    wide = np.int32 if a.itemsize == 2 else np.int64
-    distance = np.abs(np.subtract(_rank(b), _rank(a), dtype=wide))
-    above = [distance.size, *(np.count_nonzero(distance >= 1 << i) for i in range(len(_BUCKETS) - 1)), 0]
-    return np.subtract(above[:-1], above[1:], dtype=np.float64)
-
-
-def _rank(bits: np.ndarray) -> np.ndarray:
-    """Integers in the order of the floats with these bits, consecutive, 0 for both zeros."""
-    sign = bits >> (8 * bits.itemsize - 1)  # 0 or -1
-    return ((bits & np.iinfo(bits.dtype).max) ^ sign) - sign
 
 
 def _report(plan: Plan, sums: dict[str, _Sums], exact: bool) -> Report:

@@ -21,6 +21,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from cef_env.errors import UserError
 from cef_env.files import exclusive, sync_folder
 from cef_env.merge import publish
@@ -199,27 +201,25 @@ def _syncing(handles: Collection[int]) -> Iterator[None]:
 def _merge_chunk(
     plan: Plan, reader: "Reader", sinks: dict[Output, int], info: TensorInfo, start: int, count: int, at: int
 ) -> int:
-    import torch
+    from cef_env.merge.kernel import BLOCK, Chunk, Noise
 
-    from cef_env.merge.kernel import BLOCK, DTYPES, Chunk, Noise
-
-    name, dtype = info.name, DTYPES[plan.dtype_out(info)]
+    name, dtype = info.name, plan.dtype_out(info)
     sources = reader.read(name, start, count)
     if info.dtype not in FLOATS:
         for label, source in zip(plan.labels, sources[:-1]):
-            if not torch.equal(source, sources[-1]):
+            if not np.array_equal(source, sources[-1]):
                 raise UserError(
                     f"{name}: {info.dtype} tensor differs between {label} and {plan.labels[-1]}; "
                     "it has no average, make it equal in all inputs"
                 )
         for sink in sinks.values():
-            _write(sink, sources[-1].view(torch.uint8).numpy().data, at)
+            _write(sink, sources[-1].view(np.uint8).data, at)
         return sources[-1].nbytes * len(sinks)
-    chunk = Chunk(sources, dtype, reader.scratch)
+    chunk = Chunk(sources, dtype)
     labels = [str(source.path) for source in plan.sources]
     if not any(all(output.weights) for output in sinks):
         chunk.require_finite_sources(labels, name)
-    buffer = reader.scratch.get("merged", sources[-1], dtype)
+    buffer = reader.output(count, dtype)
     for output, sink in sinks.items():
         noise = Noise(plan.seed, output.name, name, start // BLOCK) if plan.round == "stochastic" else None
         merged, finite = chunk.merge(output.weights, buffer, noise)
@@ -229,8 +229,8 @@ def _merge_chunk(
                 f"{name} in {output.name} holds NaN or infinity; use out_dtype float32, or weights nearer "
                 "[0, 1]"
             )
-        _write(sink, merged.view(torch.uint8).numpy().data, at)
-    return count * dtype.itemsize * len(sinks)
+        _write(sink, merged.view(np.uint8).data, at)
+    return merged.nbytes * len(sinks)
 
 
 def _write(handle: int, data: memoryview, offset: int) -> None:

@@ -65,8 +65,7 @@ def merged_tensors(low: str, high: str, alpha: float) -> "Iterator[tuple[str, to
     """(name, tensor) of the merge, one at a time, on the CPU."""
     from safetensors import safe_open
 
-    from cef_env.merge.bits import require_finite
-    from cef_env.merge.kernel import blend
+    from cef_env.merge.tensors import blend, require_finite
 
     made = plan(low, high, [alpha])
     files = {

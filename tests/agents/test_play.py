@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -50,6 +51,8 @@ def start(tmp_path: Path, source: str) -> Iterator[Start]:
             encoding="utf-8",
             timeout=60,
             dimensions=(50, 200),
+            # What a script starts in the background ignores interrupts, and so would this.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         started.append(child)
         return child

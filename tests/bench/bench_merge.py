@@ -34,7 +34,6 @@ ONE, SIX = "1.6", "-0.5,-0.25,0.25,0.5,1.25,1.5"
 MERGE = """
 import os, re, sys, time
 from pathlib import Path
-import torch
 import cef_env.merge.statistics, cef_env.merge.kernel
 from cef_env.merge import plan, run
 low, high, out, alphas = sys.argv[1:]

@@ -1,5 +1,6 @@
-"""Tiny real models for the tests of merging."""
+"""Tiny real models for the tests of merging, and how their weights are to be rounded."""
 
+import numpy as np
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
@@ -18,3 +19,14 @@ def make_model(
         "tie_word_embeddings": tied,
     }
     return Qwen2ForCausalLM(Qwen2Config(**{**settings, **changes})).to(dtype)
+
+
+# Significand bits with the leading one, exponent of the smallest step.
+LAYOUT = {torch.bfloat16: (8, -133), torch.float16: (11, -24), torch.float32: (24, -149)}
+
+
+def rounded(values: np.ndarray, dtype: torch.dtype) -> np.ndarray:
+    """float64 `values` rounded once to `dtype`, ties to even; torch rounds twice (float32 between)."""
+    bits, smallest = LAYOUT[dtype]
+    step = np.maximum(np.frexp(values)[1] - bits, smallest)
+    return np.ldexp(np.rint(np.ldexp(values, -step)), step)

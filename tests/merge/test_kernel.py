@@ -1,64 +1,57 @@
-"""The arithmetic against a float64 reference."""
+"""The arithmetic against fractions: every element is the float64 nearest to the exact value, rounded."""
 
 import math
+import warnings
 from fractions import Fraction
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from cef_env.errors import UserError
-from cef_env.merge.bits import all_finite, require_finite
-from cef_env.merge.kernel import BLOCK, Chunk, Noise, blend
+from cef_env.merge.kernel import BLOCK, STORED, Chunk, Noise, widen
+from cef_env.merge.tensors import DTYPES as TORCH
+from cef_env.merge.tensors import blend, require_finite
+
+from .checkpoints import LAYOUT, rounded
 
 ALPHAS = st.floats(-3, 3, allow_nan=False)
 VALUES = arrays(np.float32, 24, elements=st.floats(-200, 200, width=32, allow_subnormal=False))
 DTYPES = st.sampled_from([torch.bfloat16, torch.float16, torch.float32])
-
-
-def ulp(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Distance from |x| to the next larger value of `dtype`, as float64."""
-    stored = x.abs().to(dtype)
-    return (torch.nextafter(stored, torch.tensor(math.inf, dtype=dtype)).double() - stored.double()).abs()
-
-
 NICE = st.sampled_from([-0.5, 0.3, 0.5, 0.9, 1.1, 1.2, 1.5, 1.6, 1.001, 0.003, 300.0, 1e6])
+# Decimal alphas, where whole families of pairs cancel to the error of the decimal; dyadic ones; very near 0
+# and 1, where the exponents of what cancels lie far apart; large ones.
+HARD = st.one_of(
+    st.sampled_from([0.1, 0.3, 0.7, 0.9, 1.1, 1.2, 1.6, -0.3, 1 / 3, 2.55, 1.01, -7.7]),
+    st.integers(-128, 128).map(lambda k: k / 64),
+    st.sampled_from([2.0**-7, 1 - 2.0**-7, 0.0079, 0.9921, 1.0625, 1.0001, 1e-6, 1 + 1e-9, 300.1, 1e6]),
+    st.floats(-4, 4).filter(lambda a: abs(a) > 1e-12),
+).filter(lambda a: a not in (0.0, 1.0))
 
 
-def exactly(sources: list[torch.Tensor], weights: list[Fraction]) -> list[Fraction]:
+def exactly(sources: list[torch.Tensor], weights: list[Fraction]) -> np.ndarray:
     rows = [[Fraction(x) for x in source.double().tolist()] for source in sources]
-    return [sum((w * x for w, x in zip(weights, column)), Fraction(0)) for column in zip(*rows)]
+    return np.array([float(sum(w * x for w, x in zip(weights, column))) for column in zip(*rows)])
 
 
-def assert_within_one_ulp(got: torch.Tensor, exact: list[Fraction]) -> None:
-    step = ulp(got, got.dtype).tolist()
-    for value, true, unit in zip(got.double().tolist(), exact, step):
-        assert abs(Fraction(value) - true) <= Fraction(unit), (value, float(true))
+def assert_exact(low: torch.Tensor, high: torch.Tensor, alpha: float, got: torch.Tensor) -> None:
+    expected = rounded(exactly([low, high], [1 - Fraction(alpha), Fraction(alpha)]), got.dtype)
+    expected[np.abs(expected) > torch.finfo(got.dtype).max] *= math.inf
+    np.testing.assert_array_equal(got.double().numpy(), expected)
+
+
+def array(values: torch.Tensor) -> np.ndarray:
+    return values.view(torch.uint16).numpy() if values.dtype == torch.bfloat16 else values.numpy()
 
 
 @given(VALUES, VALUES, st.one_of(ALPHAS, NICE), DTYPES, DTYPES)
 @settings(max_examples=300, deadline=None)
-def test_every_element_is_within_one_ulp_of_the_exact_value(low, high, alpha, stored, out):
-    low_t, high_t = torch.from_numpy(low.copy()).to(stored), torch.from_numpy(high.copy()).to(stored)
-    got, finite = Chunk((low_t, high_t), out).merge((1 - alpha, alpha))
-    if finite:
-        weights = [1 - Fraction(alpha), Fraction(alpha)]
-        assert_within_one_ulp(got, exactly([low_t, high_t], weights))
-
-
-@given(st.integers(1, 127), st.integers(-8, 8), NICE, DTYPES)
-@settings(max_examples=200, deadline=None)
-def test_terms_that_cancel_keep_their_precision(significand, octave, alpha, dtype):
-    """Where alpha * high is all but -(1 - alpha) * low, float32 would leave noise."""
-    low = torch.tensor([significand * 2.0**octave], dtype=dtype)
-    high = (low.double() * (alpha - 1) / alpha).to(dtype)
-    assume(bool(high.isfinite().all()))
-    got, finite = Chunk((low, high), dtype).merge((1 - alpha, alpha))
-    assert finite
-    assert_within_one_ulp(got, exactly([low, high], [1 - Fraction(alpha), Fraction(alpha)]))
+def test_two_checkpoints_of_any_dtypes(low, high, alpha, stored, out):
+    left, right = (torch.from_numpy(values.copy()).to(stored) for values in (low, high))
+    assert_exact(left, right, alpha, blend(left, right, alpha, out))
 
 
 @given(VALUES, VALUES, VALUES, ALPHAS, ALPHAS, DTYPES)
@@ -66,9 +59,78 @@ def test_terms_that_cancel_keep_their_precision(significand, octave, alpha, dtyp
 def test_three_checkpoints_are_as_exact_as_two(a, b, c, second, third, dtype):
     sources = [torch.from_numpy(values.copy()).to(dtype) for values in (a, b, c)]
     weights = [1 - second - third, second, third]
-    got, finite = Chunk(sources, dtype).merge(weights)
+    name = next(name for name, known in TORCH.items() if known == dtype)
+    got, finite = Chunk([array(source) for source in sources], name).merge(weights)
     if finite and sum(w != 0 for w in weights) != 2:  # of two the first has what is missing to 1
-        assert_within_one_ulp(got, exactly(sources, [Fraction(w) for w in weights]))
+        expected = rounded(exactly(sources, [Fraction(w) for w in weights]), dtype)
+        np.testing.assert_array_equal(widen(got), expected)
+
+
+def around(values: torch.Tensor, steps: int) -> torch.Tensor:
+    """Every value with its `steps` neighbours on both sides, along a last axis."""
+    bits = values.view(torch.int16).int().unsqueeze(-1) + torch.arange(-steps, steps + 1)
+    return bits.clamp(-32768, 32767).short().view(values.dtype)
+
+
+def cancelling(low: torch.Tensor, alpha: float, steps: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Pairs of `low` and all `high` within `steps` of the one where nothing is left."""
+    high = around((low.double() * (alpha - 1) / alpha).to(low.dtype), steps)
+    low = low.unsqueeze(-1).expand_as(high)
+    kept = high.isfinite() & low.isfinite()
+    return low[kept], high[kept]
+
+
+@given(HARD, st.integers(-100, 100), DTYPES)
+@settings(max_examples=60, deadline=None)
+def test_terms_that_cancel_keep_their_precision(alpha, octave, out):
+    low, high = cancelling((torch.arange(128.0, 256.0) * 2.0**octave).bfloat16(), alpha, 2)
+    assert_exact(low, high, alpha, blend(low, high, alpha, out))
+
+
+@pytest.mark.parametrize("alpha", [0.3, 1.1, 1.6, -0.7, 1 / 3, 0.9921])
+def test_all_pairs_of_float16_that_cancel(alpha):
+    low, high = cancelling(torch.arange(1024.0, 2048.0).half() / 1024, alpha, 1)
+    assert_exact(low, high, alpha, blend(low, high, alpha, torch.float16))
+
+
+@given(HARD, st.integers(-133, -110), st.integers(0, 2))
+@settings(max_examples=40, deadline=None)
+def test_pairs_that_cancel_among_subnormals(alpha, octave, steps):
+    low, high = cancelling((torch.arange(-255.0, 256.0, 7).double() * 2.0**octave).bfloat16(), alpha, steps)
+    assert_exact(low, high, alpha, blend(low, high, alpha, torch.bfloat16))
+
+
+@given(st.sampled_from([torch.bfloat16, torch.float16]), HARD, arrays(np.int16, 40), arrays(np.int16, 40))
+@settings(max_examples=200, deadline=None)
+def test_any_bits_at_all(dtype, alpha, low, high):
+    """Subnormals, zeros of both signs, the largest values, infinities and NaN, next to one another."""
+    left, right = (torch.from_numpy(bits.copy()).view(dtype) for bits in (low, high))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        got, finite = Chunk([array(left), array(right)], "BF16" if dtype == torch.bfloat16 else "F16").merge(
+            (1 - alpha, alpha)
+        )
+    values = torch.from_numpy(got).view(dtype)
+    ordinary = left.isfinite() & right.isfinite()
+    assert not values[~ordinary].isfinite().any()
+    assert finite == bool(values.isfinite().all())
+    assert_exact(left[ordinary], right[ordinary], alpha, values[ordinary])
+
+
+@given(st.sampled_from([torch.float32, torch.float64]), st.sampled_from(["BF16", "F16", "F32"]), st.data())
+@settings(max_examples=100, deadline=None)
+def test_any_bits_of_wide_sources(dtype, out, data):
+    integer = np.int32 if dtype == torch.float32 else np.int64
+    low, high = (data.draw(arrays(integer, 20)).view(f"f{integer().itemsize}") for _ in range(2))
+    with np.errstate(all="ignore"):  # a reference for what stays far inside float64
+        expected = low.astype(np.float64) + 1.5 * (high.astype(np.float64) - low.astype(np.float64))
+        far = ~(np.abs(expected) < 1e300)
+    got, finite = Chunk([low, high], out).merge((-0.5, 1.5))
+    values = widen(got)
+    assert finite == bool(np.isfinite(values).all())
+    assert not np.isfinite(values[far]).any()
+    largest = torch.finfo(TORCH[out]).max
+    assert (np.abs(values[~far]) <= np.where(np.abs(expected[~far]) < largest, largest, np.inf)).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
@@ -78,9 +140,31 @@ def test_nearly_all_elements_are_the_float64_result_rounded(dtype, delta):
     low = (torch.randn(1 << 18) * 0.02).to(dtype)
     high = (low.float() + torch.randn(1 << 18) * delta).to(dtype)
     for alpha in (-0.5, -0.1, 0.3, 0.75, 0.9, 1.1, 1.2, 1.25, 1.6, 3.0):
-        expected = torch.lerp(low.double(), high.double(), alpha).to(dtype)
-        got = blend(low, high, alpha, dtype)
-        assert (got == expected).double().mean() >= 0.9999, alpha
+        expected = rounded(torch.lerp(low.double(), high.double(), alpha).numpy(), dtype)
+        assert (blend(low, high, alpha, dtype).double().numpy() == expected).mean() >= 0.9999, alpha
+
+
+@given(st.integers(0, 0x7F7F), st.sampled_from([-1, 1]), st.integers(1, 52), st.booleans())
+@settings(max_examples=500, deadline=None)
+def test_next_to_a_tie_is_not_a_tie(bits, side, closeness, negative):
+    """Just above and just below the middle of two bfloat16, as near as float64 can be: float32 sees ties."""
+    low = torch.tensor([bits], dtype=torch.int16).view(torch.bfloat16).double().item()
+    high = torch.tensor([bits + 1], dtype=torch.int16).view(torch.bfloat16).double().item()
+    middle = low + (high - low) / 2 if math.isfinite(high) else torch.finfo(torch.float32).max
+    value = np.array([middle * (1 + side * 2.0**-closeness)]) * (-1 if negative else 1)
+    got, _ = Chunk([value], "BF16").merge((1.0,))
+    expected = rounded(value, torch.bfloat16)
+    expected[np.abs(expected) > torch.finfo(torch.bfloat16).max] *= math.inf
+    np.testing.assert_array_equal(widen(got), expected)
+
+
+@pytest.mark.parametrize("name", ["BF16", "F16", "F32", "F64"])
+def test_sources_that_need_no_rounding_are_copied_between_dtypes(name):
+    values = torch.arange(-256, 256).double() / 8
+    got, finite = Chunk([array(values.to(TORCH["F32"])), array(values.bfloat16())], name).merge((0.0, 1.0))
+    assert finite
+    assert got.dtype == STORED[name]
+    np.testing.assert_array_equal(widen(got), values.numpy())
 
 
 @given(VALUES, VALUES, DTYPES)
@@ -99,41 +183,52 @@ def test_equal_inputs_do_not_move(values, alpha, dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("bad", [math.nan, -math.nan, math.inf, -math.inf])
 def test_finite_check_agrees_with_torch(dtype, bad):
     values = torch.randn(1000, dtype=torch.float64).to(dtype)
     values[3] = torch.finfo(dtype).max
     values[4] = -torch.finfo(dtype).max
     values[5] = -0.0
-    assert all_finite(values)
+    require_finite(values, "layer.weight", "do something")
+    require_finite(torch.empty(0, dtype=dtype), "layer.weight", "do something")
     values[999] = bad
-    assert not all_finite(values)
-    assert all_finite(torch.empty(0, dtype=dtype))
     with pytest.raises(UserError, match=r"layer.weight holds NaN or infinity; do something"):
         require_finite(values, "layer.weight", "do something")
 
 
-def test_stochastic_rounding_is_one_of_the_two_neighbours_and_without_bias():
-    values = torch.full(
-        (1 << 18,), 1 + 2**-9, dtype=torch.float64
-    )  # a quarter of the way to the next bfloat16
-    got = Noise(0, "alpha_0.5", "w", 0).round(values, torch.bfloat16)
-    above = torch.nextafter(torch.ones(1, dtype=torch.bfloat16), torch.tensor(2.0, dtype=torch.bfloat16))
-    assert set(got.unique().tolist()) == {1.0, float(above)}
-    assert float((got != 1).double().mean()) == pytest.approx(0.25, abs=0.004)  # four standard errors
+def drawn(noise: Noise, values: np.ndarray, name: str = "BF16") -> np.ndarray:
+    out = np.empty(len(values), STORED[name])
+    noise.round(values, out)
+    return widen(out)
+
+
+@pytest.mark.parametrize("name", ["BF16", "F16", "F32"])
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize("quarters", [1, 3])
+@pytest.mark.parametrize("octave", [0, -140])
+def test_stochastic_rounding_is_one_of_the_two_neighbours_and_without_bias(name, sign, quarters, octave):
+    """Also from the largest below a power of two, and between zero and the smallest number of all."""
+    bits, smallest = LAYOUT[TORCH[name]]
+    step = 2.0 ** (1 - bits) if octave == 0 else 2.0**smallest
+    below = sign * (1.0 if octave == 0 else 0.0)
+    got = drawn(Noise(0, "alpha_0.5", "w", 0), np.full(1 << 18, below + sign * step * quarters / 4), name)
+    assert set(got.tolist()) == {below, below + sign * step}
+    assert (got != below).mean() == pytest.approx(quarters / 4, abs=0.004)  # four standard errors
 
 
 def test_stochastic_rounding_depends_on_position_seed_and_name_only():
-    values = torch.linspace(-1, 1, 4 * BLOCK, dtype=torch.float64)
-    whole = Noise(3, "a", "w", 0).round(values, torch.bfloat16)
-    parts = [Noise(3, "a", "w", i).round(values[i * BLOCK : (i + 2) * BLOCK], torch.bfloat16) for i in (0, 2)]
-    assert torch.equal(whole, torch.cat(parts))
+    values = np.linspace(-1, 1, 4 * BLOCK)
+    whole = drawn(Noise(3, "a", "w", 0), values)
+    parts = [drawn(Noise(3, "a", "w", i), values[i * BLOCK : (i + 2) * BLOCK]) for i in (0, 2)]
+    assert (whole == np.concatenate(parts)).all()
     for other in (Noise(4, "a", "w", 0), Noise(3, "b", "w", 0), Noise(3, "a", "v", 0), Noise(3, "a", "w", 1)):
-        assert not torch.equal(whole, other.round(values, torch.bfloat16))
+        assert (whole != drawn(other, values)).any()
 
 
 def test_stochastic_rounding_leaves_what_needs_no_rounding():
-    low, high = torch.randn(100).bfloat16(), torch.randn(100).bfloat16()
+    low, high = (array(torch.randn(100).bfloat16()) for _ in range(2))
     for alpha, source in ((0.0, low), (1.0, high)):
-        got, _ = Chunk((low, high), torch.bfloat16).merge((1 - alpha, alpha), noise=Noise(0, "a", "w", 0))
-        assert torch.equal(got, source)
+        got, _ = Chunk([low, high], "BF16").merge((1 - alpha, alpha), noise=Noise(0, "a", "w", 0))
+        assert (got == source).all()
+    values = widen(low)
+    assert (drawn(Noise(0, "a", "w", 0), values) == values).all()

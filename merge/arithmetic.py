@@ -1,0 +1,149 @@
+"""Weighted sums in twice the precision of float64, on arrays, compiled by numba.
+
+A number is a pair (total, rest) of float64 whose exact sum it is. Products and sums are split into their
+rounded value and their rounding error (Dekker 1971, Knuth TAOCP 4.2.2), so about 100 bits are kept, enough
+for whatever cancels. The first import on a machine compiles for some seconds, later ones read numba's cache.
+
+Does *not* look for overflow: where a product overflows float64 the result is NaN.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numba
+import numpy as np
+from numba.extending import intrinsic
+
+from cef_env.errors import UserError
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def _compiled(signatures: str | list[str] | None = None, **options: object) -> Callable[[F], F]:
+    """Compile at import, or read from numba's cache; without signatures as a part of what uses it."""
+
+    def compile_now(function: F) -> F:
+        try:
+            return numba.njit(signatures, cache=True, nogil=True, error_model="numpy", **options)(function)
+        except RuntimeError as error:
+            if "no locator available" not in str(error):
+                raise
+            raise UserError(
+                "numba finds no folder that it may keep compiled code in; set NUMBA_CACHE_DIR to one"
+            ) from None
+
+    return compile_now
+
+
+@intrinsic
+def _fma(context, a, b, c):  # type: ignore[no-untyped-def]
+    """a * b + c, rounded once."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.fma(*arguments)
+
+    float64 = numba.types.float64
+    return float64(float64, float64, float64), generate
+
+
+@_compiled()
+def _two_sum(a, b):  # type: ignore[no-untyped-def]
+    """a + b, and what its rounding lost."""
+    total = a + b
+    shift = total - a
+    return total, (a - (total - shift)) + (b - shift)
+
+
+@_compiled()
+def _plus(total, rest, weight, value):  # type: ignore[no-untyped-def]
+    """(total, rest) + weight * value."""
+    product = weight * value
+    total, lost = _two_sum(total, product)
+    return total, rest + (lost + _fma(weight, value, -product))
+
+
+@_compiled()
+def _bfloat16(value):  # type: ignore[no-untyped-def]
+    """Bits of the bfloat16 nearest to the float64 `value`, ties to even.
+
+    Goes by way of a float32 "rounded to odd" (towards zero, last bit set where that lost anything), which
+    rounds on as `value` itself does: it never lies on a tie that is none (Boldo and Melquiond 2008).
+    """
+    single = np.float32(value)
+    beyond = abs(value) - abs(np.float64(single))
+    # numba gives integers 64 bits unless told otherwise; of 32 the processor does twice as many at once.
+    toward_zero = np.uint32(single.view(np.uint32) - np.uint32(beyond < 0.0))
+    bits = np.uint32(toward_zero | np.uint32(beyond != 0.0))
+    tie = np.uint32(np.uint32(bits >> np.uint32(16)) & np.uint32(1))
+    return np.uint32(np.uint32(bits + np.uint32(0x7FFF) + tie) >> np.uint32(16))
+
+
+@_compiled()
+def _float64(bits):  # type: ignore[no-untyped-def]
+    """The value of the bfloat16 with these bits."""
+    return np.float64(np.uint32(np.uint32(bits) << np.uint32(16)).view(np.float32))
+
+
+@_compiled("uint32(uint16[::1], uint16[::1], float64, uint16[::1])")
+def merge_bfloat16(low: np.ndarray, high: np.ndarray, alpha: float, out: np.ndarray) -> np.uint32:
+    """Fill `out` with low + alpha * (high - low), all bfloat16 as uint16, one axis, equal lengths.
+
+    Returns the largest of the magnitude bits of `out`: all of it is finite iff that is below 0x7F80.
+    """
+    largest = np.uint32(0)
+    for i in range(out.size):
+        base = _float64(low[i])
+        difference, lost = _two_sum(_float64(high[i]), -base)
+        total, rest = _plus(base, alpha * lost, alpha, difference)
+        bits = _bfloat16(total + rest)
+        out[i] = np.uint16(bits)
+        largest = max(largest, np.uint32(bits & np.uint32(0x7FFF)))
+    return largest
+
+
+@_compiled("void(float64[::1], float64[::1], float64, float64[::1])")
+def accumulate(total: np.ndarray, rest: np.ndarray, weight: float, values: np.ndarray) -> None:
+    """Add weight * values to the pairs; float64, one axis, equal lengths."""
+    for i in range(total.size):
+        total[i], rest[i] = _plus(total[i], rest[i], weight, values[i])
+
+
+@_compiled("void(float64[::1], uint16[::1])")
+def to_bfloat16(values: np.ndarray, out: np.ndarray) -> None:
+    """Fill `out` (bfloat16 as uint16) with float64 `values`; infinite where they are too large."""
+    for i in range(values.size):
+        value = values[i]
+        out[i] = np.uint16(_bfloat16(value)) if value == value else np.uint16(0x7FC0)
+
+
+@_compiled("void(uint16[::1], float64[::1])")
+def from_bfloat16(values: np.ndarray, out: np.ndarray) -> None:
+    """Fill `out` (float64) with the bfloat16 that uint16 `values` hold."""
+    for i in range(values.size):
+        out[i] = _float64(values[i])
+
+
+@_compiled("float64(float64[::1], float64[::1])", fastmath={"reassoc"})
+def inner(a: np.ndarray, b: np.ndarray) -> float:
+    """The inner product of two float64 arrays, its sum in any order; BLAS would start threads inside ours."""
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@_compiled([f"void({bits}[::1], {bits}[::1], float64[::1])" for bits in ("int16", "int32", "int64")])
+def count_octaves(a: np.ndarray, b: np.ndarray, counts: np.ndarray) -> None:
+    """Add to `counts` how many elements of float bits `a` and `b` lie 0, 1, 2-3, 4-7, ... values apart.
+
+    `a`, `b`: signed integers of the floats' bits; `counts`: the last of it takes all that is further apart.
+    """
+    lowest = np.int64(np.iinfo(a.dtype).min)
+    for i in range(a.size):
+        # Integers in the order of the floats, consecutive, 0 for both zeros.
+        left, right = np.int64(a[i]), np.int64(b[i])
+        left = lowest - left if left < 0 else left
+        right = lowest - right if right < 0 else right
+        apart = np.uint64(max(left, right)) - np.uint64(min(left, right))
+        octave = (np.float64(apart).view(np.int64) >> 52) - 1022  # bits of `apart`, far below 0 for 0
+        counts[min(octave, counts.size - 1) if octave > 0 else 0] += 1
