@@ -138,7 +138,7 @@ def count_octaves(a: np.ndarray, b: np.ndarray, counts: np.ndarray) -> None:
 
     `a`, `b`: signed integers of the floats' bits; `counts`: the last of it takes all that is further apart.
     """
-    lowest = np.int64(np.iinfo(a.dtype).min)
+    lowest, none, last = np.int64(np.iinfo(a.dtype).min), np.int64(0), np.int64(counts.size - 1)
     for i in range(a.size):
         # Integers in the order of the floats, consecutive, 0 for both zeros.
         left, right = np.int64(a[i]), np.int64(b[i])
@@ -146,4 +146,4 @@ def count_octaves(a: np.ndarray, b: np.ndarray, counts: np.ndarray) -> None:
         right = lowest - right if right < 0 else right
         apart = np.uint64(max(left, right)) - np.uint64(min(left, right))
         octave = (np.float64(apart).view(np.int64) >> 52) - 1022  # bits of `apart`, far below 0 for 0
-        counts[min(octave, counts.size - 1) if octave > 0 else 0] += 1
+        counts[min(max(octave, none), last)] += 1
