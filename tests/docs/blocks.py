@@ -25,8 +25,6 @@ ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 LANGUAGES = ("python", "bash", "text", "yaml", "")
 UNMARKED = {
-    "docs/merging.md": "checkpoints (tests/merge)",
-    "docs/openrlhf.md": "a cluster (tests/openrlhf)",
     "docs/results/index.md": "hours (tests/test_study.py)",
 }
 """Pages without comments of their own, and why none of their blocks is run here."""

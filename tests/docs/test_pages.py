@@ -21,6 +21,7 @@ import yaml
 
 from cef_env.cli import app
 from tests.docs.blocks import PAGES, ROOT, Block, blocks
+from tests.merge.checkpoints import make_model
 
 CEF = typer.main.get_command(app)
 SCRIPTS = {"cef": "-m cef_env.cli", "python": ""}
@@ -34,6 +35,8 @@ def name(path: Path) -> str:
 ALL = [block for page in PAGES for block in blocks(page)]
 CODE = ("python", "bash")
 RUNNING = [page for page in PAGES if any(b.language in CODE and not b.needs for b in blocks(page))]
+CHECKPOINTS = {"docs/merging.md": ("low", "middle", "high")}
+"""Pages that begin with trained models: those folders hold a tiny one each."""
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -53,6 +56,8 @@ def environment(folder: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("page", RUNNING, ids=name)
 def test_the_blocks_of_the_page_run_and_print_what_it_shows(page: Path, tmp_path: Path) -> None:
+    for seed, folder in enumerate(CHECKPOINTS.get(name(page), ())):
+        make_model(seed).save_pretrained(tmp_path / folder)
     jobs: list[dict[str, object]] = []
     previous: Block | None = None
     for block in blocks(page):

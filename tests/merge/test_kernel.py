@@ -1,6 +1,8 @@
 """The arithmetic against fractions: every element is the float64 nearest to the exact value, rounded."""
 
 import math
+import subprocess
+import sys
 import warnings
 from fractions import Fraction
 
@@ -232,3 +234,17 @@ def test_stochastic_rounding_leaves_what_needs_no_rounding():
         assert (got == source).all()
     values = widen(low)
     assert (drawn(Noise(0, "a", "w", 0), values) == values).all()
+
+
+def test_no_folder_for_compiled_code_is_one_line():
+    code = """
+from numba.core import caching
+caching.CacheImpl._locator_classes = []
+from cef_env.errors import UserError
+try:
+    import cef_env.merge.arithmetic
+except UserError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "set NUMBA_CACHE_DIR to one" in done.stdout, done.stderr
