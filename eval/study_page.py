@@ -157,7 +157,7 @@ def claims_table(found: Mapping[str, Any]) -> "Table":
     from rich.table import Table
 
     table = Table(title=f"Claims, study {found['study']}")
-    for column in ("claim", "cell", "here", "estimate, 95% interval", "measured"):
+    for column in ("claim", "cell", "the claim in it", "estimate, 95% interval", "measured"):
         table.add_column(column)
     for claim in next(iter(found["splits"].values()))["claims"]:
         cells: set[str] = set()
@@ -214,7 +214,7 @@ def _markdown_of(split: str, result: SplitResult) -> list[str]:
         lines += ["", f"### ({finding.letter}) {finding.title}: {verdict}{why}", "", finding.paper, ""]
         if finding.rows:
             lines += [
-                "| cell | measured | estimate, 95% interval | by seed | here |",
+                "| cell | measured | estimate, 95% interval | by seed | the claim in this cell |",
                 "|---|---|---|---|---|",
             ]
         for row in finding.rows:
