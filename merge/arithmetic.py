@@ -1,8 +1,9 @@
-"""Weighted sums in twice the precision of float64, on arrays, compiled by numba.
+"""Weighted sums that lose nothing when they cancel, on arrays, compiled by numba.
 
-A number is a pair (total, rest) of float64 whose exact sum it is. Products and sums are split into their
-rounded value and their rounding error (Dekker 1971, Knuth TAOCP 4.2.2), so about 100 bits are kept, enough
-for whatever cancels. The first import on a machine compiles for some seconds, later ones read numba's cache.
+Two bfloat16 need one fused operation. Everything else is a pair (total, rest) of float64 whose exact sum is
+meant: products and sums are split into their rounded value and their rounding error (Dekker 1971, Knuth
+TAOCP 4.2.2), so about 100 bits are kept, enough for whatever cancels. The first import on a machine compiles
+for some seconds, later ones read numba's cache.
 
 Does *not* look for overflow: where a product overflows float64 the result is NaN.
 """
@@ -47,22 +48,6 @@ def _fma(context, a, b, c):  # type: ignore[no-untyped-def]
 
 
 @_compiled()
-def _two_sum(a, b):  # type: ignore[no-untyped-def]
-    """a + b, and what its rounding lost."""
-    total = a + b
-    shift = total - a
-    return total, (a - (total - shift)) + (b - shift)
-
-
-@_compiled()
-def _plus(total, rest, weight, value):  # type: ignore[no-untyped-def]
-    """(total, rest) + weight * value."""
-    product = weight * value
-    total, lost = _two_sum(total, product)
-    return total, rest + (lost + _fma(weight, value, -product))
-
-
-@_compiled()
 def _bfloat16(value):  # type: ignore[no-untyped-def]
     """Bits of the bfloat16 nearest to the float64 `value`, ties to even.
 
@@ -88,14 +73,16 @@ def _float64(bits):  # type: ignore[no-untyped-def]
 def merge_bfloat16(low: np.ndarray, high: np.ndarray, alpha: float, out: np.ndarray) -> np.uint32:
     """Fill `out` with low + alpha * (high - low), all bfloat16 as uint16, one axis, equal lengths.
 
+    The difference of two bfloat16 that are less than 2^45 apart has at most 53 bits, so float64 holds it, and
+    the rest is one operation with one rounding. Further apart its error is 2^-53 of the larger: too little to
+    matter unless alpha is so near 1 that `low` vanishes. Give such alphas to `accumulate`.
+
     Returns the largest of the magnitude bits of `out`: all of it is finite iff that is below 0x7F80.
     """
     largest = np.uint32(0)
     for i in range(out.size):
         base = _float64(low[i])
-        difference, lost = _two_sum(_float64(high[i]), -base)
-        total, rest = _plus(base, alpha * lost, alpha, difference)
-        bits = _bfloat16(total + rest)
+        bits = _bfloat16(_fma(alpha, _float64(high[i]) - base, base))
         out[i] = np.uint16(bits)
         largest = max(largest, np.uint32(bits & np.uint32(0x7FFF)))
     return largest
@@ -105,7 +92,11 @@ def merge_bfloat16(low: np.ndarray, high: np.ndarray, alpha: float, out: np.ndar
 def accumulate(total: np.ndarray, rest: np.ndarray, weight: float, values: np.ndarray) -> None:
     """Add weight * values to the pairs; float64, one axis, equal lengths."""
     for i in range(total.size):
-        total[i], rest[i] = _plus(total[i], rest[i], weight, values[i])
+        before, product = total[i], weight * values[i]
+        after = before + product
+        shift = after - before
+        lost = (before - (after - shift)) + (product - shift)
+        total[i], rest[i] = after, rest[i] + (lost + _fma(weight, values[i], -product))
 
 
 @_compiled("void(float64[::1], uint16[::1])")

@@ -30,6 +30,9 @@ BLOCK = 1 << 15
 _STEP = 1 << 13
 """Elements whose pairs of float64 are worked on together, so that they stay in the processor's cache."""
 
+_NEAR = 2.0**-20
+"""To alpha 1: `merge_bfloat16` is exact enough only further away."""
+
 _INFINITY = {"BF16": 0x7F80, "F16": 0x7C00, "F32": 0x7F800000, "F64": 0x7FF0000000000000}
 _NAMES = {dtype: name for name, dtype in STORED.items() if name in _INFINITY}
 
@@ -98,7 +101,7 @@ class Chunk:
         if len(used) == 1 and used[0][0] == 1.0 and used[0][1].dtype == STORED[self.dtype]:
             return used[0][1], all_finite(used[0][1])
         merged = np.empty(len(used[0][1]), STORED[self.dtype]) if out is None else out
-        if self._narrow and len(used) == 2 and noise is None:
+        if self._narrow and len(used) == 2 and noise is None and abs(1.0 - used[1][0]) > _NEAR:
             (_, low), (alpha, high) = used
             return merged, bool(merge_bfloat16(low, high, alpha, merged) < _INFINITY["BF16"])
         if noise is not None:

@@ -38,7 +38,7 @@ CHUNK = 1 << 19
 """Elements per step, a multiple of the block of random numbers; working memory is a few dozen times this
 many bytes for each thread, whatever the checkpoint."""
 
-_SYNC_SECONDS = 0.1
+_SYNC_SECONDS = 0.02
 
 _TIED = ("model.embed_tokens.weight", "lm_head.weight")
 
