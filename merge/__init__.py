@@ -3,8 +3,8 @@
 `plan` checks two checkpoints and a list of alphas without writing a byte (`plan_sum`, `plan_path`: more
 than two); `stats` measures what rounding will leave of each alpha; `run` streams one complete Hugging Face
 directory per alpha in bounded memory; `apply_alpha` writes the merge into a model that is already in
-memory; `merge_adapters` merges LoRA adapters exactly. Importing this package imports neither torch nor
-safetensors.
+memory; `merge_adapters` merges LoRA adapters exactly. Importing this package imports neither torch nor numba,
+and merging files never needs torch.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`stats` and `merge_adapters` need torch, which only their use may import."""
+    """`stats` needs numba and `merge_adapters` torch, which only their use may import."""
     if name == "stats":
         from cef_env.merge.statistics import stats
 
