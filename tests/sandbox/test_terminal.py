@@ -1,5 +1,6 @@
 """What a terminal does with commands of every kind, on every tier."""
 
+import signal
 import time
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from cef_env.sandbox import resolve
 from cef_env.sandbox.terminal import CommandResult, Terminal
 from cef_env.sandbox.transcript import shorten
-from tests.sandbox.terminals import LIMITS, namespaces, shown, still_works
+from tests.judge.helpers import tier_or_skip
+from tests.sandbox.terminals import FILES, LIMITS, SHORT, TIERS, namespaces, shown, still_works
 
 
 def test_output_status_and_folder(shared: Terminal) -> None:
@@ -162,6 +164,21 @@ def test_commands_over_their_time_are_stopped(hasty: Terminal, command: str, out
     assert output in result.output
     assert time.monotonic() - start < 6
     assert hasty.run("echo $a").output == "kept\n"
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_what_a_script_started_in_the_background_interrupts_all_the_same(tier: str) -> None:
+    """There the shell lets its children ignore these signals, and they would hand that on."""
+    numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
+    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    try:
+        with Terminal(tier_or_skip(tier), FILES, SHORT) as terminal:
+            result = terminal.run("python3 -c 'while True: pass'")
+            assert "KeyboardInterrupt" in result.output
+            assert shown(terminal, "trap '' HUP INT QUIT; trap -p HUP INT QUIT | wc -l") == "3\n"
+    finally:
+        for number, handler in zip(numbers, before):
+            signal.signal(number, handler)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,8 @@ class Confinement:
         os.setsid()
         os.chdir(self.work)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):  # a script's background ignores some
+            signal.signal(number, signal.SIG_DFL)
         cpu = int(limits["cpu"])
         for kind, soft, hard in (
             (resource.RLIMIT_CPU, cpu + 2, cpu + 3),

@@ -126,7 +126,8 @@ def confine(config: dict, join_fds: list[int]) -> None:
     """Limits, control group, user, capabilities, system calls, in this order."""
     # Not a session leader: a leader takes any terminal that it opens, and hangs it up when it ends.
     os.setpgid(0, 0)
-    for number in (_signal.SIGPIPE, _signal.SIGXFSZ):  # ignored by Python, and exec would keep that
+    # Python ignores the first two, a script's background the others, and exec would keep that.
+    for number in (_signal.SIGPIPE, _signal.SIGXFSZ, _signal.SIGHUP, _signal.SIGINT, _signal.SIGQUIT):
         _signal.signal(number, _signal.SIG_DFL)
     limits = [
         (resource.RLIMIT_CPU, config["cpu_s"], config["cpu_s"] + 1),
