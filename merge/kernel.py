@@ -10,6 +10,7 @@ Does *not* promise more than a choice between the two neighbours for `stochastic
 import hashlib
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -118,7 +119,11 @@ def _sum(terms: Sequence[tuple[float, np.ndarray]]) -> np.ndarray:
     values = [widen(source) for _, source in terms]
     factors = [weight for weight, _ in terms]
     if len(terms) == 2:
-        values, factors = [*values, values[0]], [1.0, factors[1], -factors[1]]
+        alpha = factors[1]
+        # 1 - alpha in two parts, so that nothing cancels twice.
+        kept = 1.0 - alpha
+        values = [values[0], *values]
+        factors = [kept, float(1 - Fraction(alpha) - Fraction(kept)), alpha]
     total, rest = np.zeros_like(values[0]), np.zeros_like(values[0])
     for factor, value in zip(factors, values):
         accumulate(total, rest, factor, value)

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -98,6 +98,8 @@ def cancelling(low: torch.Tensor, alpha: float, steps: int) -> tuple[torch.Tenso
 
 
 @given(HARD, st.integers(-100, 100), DTYPES)
+@example(1 - 2.0**-53, 0, torch.bfloat16)  # both 1 - alpha and the sum cancel
+@example(1 + 2.0**-52, 0, torch.float32)
 @settings(max_examples=60, deadline=None)
 def test_terms_that_cancel_keep_their_precision(alpha, octave, out):
     low, high = cancelling((torch.arange(128.0, 256.0) * 2.0**octave).bfloat16(), alpha, 2)
