@@ -1,5 +1,8 @@
-"""Shared parts: one judge for all tests that only need one, and a small set of problems."""
+"""Shared parts: one judge for all tests that only need one, a small set of problems, no warnings."""
 
+import contextlib
+import gc
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +15,15 @@ from cef_env.problems import Problem, ProblemSet, TestCase
 def judge() -> Iterator[Judge]:
     with Judge() as instrument:
         yield instrument
+
+
+@contextlib.contextmanager
+def no_warnings() -> Iterator[None]:
+    """Every warning is an error. What other tests left to be collected may warn before, not in here."""
+    gc.collect()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
 
 
 def double(id_: str = "double", lengths: tuple[int, ...] = (1, 3, 30, 300)) -> Problem:

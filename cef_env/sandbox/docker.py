@@ -44,8 +44,11 @@ def connect(timeout_s: float = 60) -> Any:
     except ImportError as error:
         raise SandboxUnavailableError("the docker SDK is missing: pip install 'cef-env[docker]'") from error
     try:
-        client = docker.from_env(timeout=timeout_s)
-        client.ping()
+        with contextlib.ExitStack() as stack:
+            client = docker.from_env(timeout=timeout_s)
+            stack.callback(client.close)
+            client.ping()
+            stack.pop_all()
     except docker.errors.DockerException as error:
         where = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
         raise SandboxUnavailableError(

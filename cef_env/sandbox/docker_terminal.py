@@ -13,7 +13,7 @@ import shlex
 import signal
 import socket
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from pexpect import EOF, TIMEOUT
 from pexpect.socket_pexpect import SocketSpawn
@@ -83,8 +83,8 @@ class DockerLine:
             stack.callback(self._client.close)
             self._container = self._create(plan.image)
             stack.callback(self._remove)
-            self._hold = self._container.attach_socket(params={"stdin": 1, "stream": 1})
-            stack.callback(self._hold.close)
+            hold = self._container.attach_socket(params={"stdin": 1, "stream": 1})
+            stack.enter_context(_taken(hold))
             self._container.start()
             self._place(files)
             self._stack = stack.pop_all()
@@ -158,8 +158,7 @@ class DockerLine:
         number = api.exec_create(
             self._container.id, command, stdin=True, tty=tty, environment=ENVIRONMENT, workdir=WORK
         )["Id"]
-        # The SDK's object for reading would close the socket under us when it is collected.
-        stream = api.exec_start(number, tty=tty, socket=True)._sock
+        stream = _taken(api.exec_start(number, tty=tty, socket=True))
         stream.settimeout(START_TIMEOUT_S)
         return number, stream
 
@@ -253,6 +252,12 @@ class DockerLine:
             self._container.remove(force=True)
         with contextlib.suppress(DockerException, OSError):
             self._container.wait(condition="removed", timeout=10)
+
+
+def _taken(reader: Any) -> socket.socket:
+    """The socket behind the SDK's object for reading, as our own; the SDK closes it only when collected."""
+    with contextlib.closing(reader._response):
+        return cast(socket.socket, reader._sock.dup())
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 import json
 import time
-import warnings
 from pathlib import Path
 
 import gymnasium as gym
@@ -17,6 +16,7 @@ from cef_env.envs.tools import call_text
 from cef_env.errors import JudgeError, UserError
 from cef_env.judge import Judge, JudgeResult
 from cef_env.rewards import CoverageReward
+from tests.conftest import no_warnings
 from tests.envs.stubs import StubJudge, StubTerminal, shown
 
 IDS = ("cef/Reasoning-v0", "cef/ToolUse-v0", "cef/Agentic-v0", "cef/Repair-v0")
@@ -42,8 +42,7 @@ def answered(env: CodingEnv, program: str, monkeypatch: pytest.MonkeyPatch) -> s
 @pytest.mark.parametrize("id_", IDS)
 def test_check_env_warns_of_nothing(id_: str) -> None:
     env = gym.make(id_, render_mode="ansi", coverage=2, problems="builtin:easy?count=8")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with no_warnings():
         check_env(env.unwrapped)
 
 

@@ -1,11 +1,9 @@
 """The single-turn environment: Gymnasium's contract, and R_k from the judge."""
 
 import json
-import warnings
 
 import gymnasium as gym
 import pytest
-from gymnasium.utils.env_checker import check_env
 
 from cef_env.envs import CutText, ReasoningEnv, Unicode
 from cef_env.envs.text import fenced
@@ -21,20 +19,6 @@ SHORT_SIGHTED = fenced("n = int(input())\nprint(2 * n if n < 10**20 else 0)")
 
 def make(problems: ProblemSet, judge: Judge, **kwargs: object) -> gym.Env[str, str]:
     return gym.make("cef/Reasoning-v0", problems=problems, judge=judge, **kwargs)
-
-
-def test_check_env_is_clean_and_warns_of_nothing() -> None:
-    env = gym.make("cef/Reasoning-v0", render_mode="ansi", coverage=2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        check_env(env.unwrapped)
-
-
-def test_import_registers_the_id_and_the_spec_rebuilds_the_environment() -> None:
-    env = gym.make("cef/Reasoning-v0", coverage=3, problems="builtin:easy?count=4")
-    again = gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
-    assert again.unwrapped.coverage == 3
-    assert again.reset(seed=1)[0] == env.reset(seed=1)[0]
 
 
 @pytest.mark.parametrize(

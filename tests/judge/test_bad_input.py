@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from cef_env.errors import JudgeError, UserError
 from cef_env.judge import Judge, JudgeResult, Verdict
 from cef_env.sandbox.box import Box
+from tests.conftest import no_warnings
 from tests.judge.helpers import make_problem
 
 PROBLEM = make_problem(("1", "1"), ("22", "22"))
@@ -119,8 +119,7 @@ def test_a_cache_that_is_full_costs_no_verdict(tmp_path: Path) -> None:
         with pytest.warns(UserWarning, match=r"judge cache .* is not used: database or disk is full"):
             results = judge.map([(PROBLEM, f"print('{number}{big}')") for number in range(200)])
         assert [result.reward() for result in results] == [0] * 200
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # said once
+        with no_warnings():  # said once
             assert judge.run(PROBLEM, ECHO).reward() == 1
 
 

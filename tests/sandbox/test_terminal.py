@@ -1,5 +1,8 @@
 """What a terminal does with commands of every kind, on every tier."""
 
+import contextlib
+import gc
+import os
 import signal
 import time
 
@@ -164,6 +167,29 @@ def test_commands_over_their_time_are_stopped(hasty: Terminal, command: str, out
     assert output in result.output
     assert time.monotonic() - start < 6
     assert hasty.run("echo $a").output == "kept\n"
+
+
+def open_files() -> dict[str, str]:
+    files = {}
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # that of the listing
+            files[name] = os.readlink(f"/proc/self/fd/{name}")
+    return files
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_a_closed_terminal_leaves_no_file_open(tier: str) -> None:
+    plan = tier_or_skip(tier)
+    before = open_files()
+    gc.disable()  # which would close what was left open, late and with a warning
+    try:
+        with Terminal(plan, FILES, SHORT) as terminal:
+            assert terminal.run("sleep 100").stopped
+            assert terminal.run("exit 3").restarted
+            assert shown(terminal, "echo $((6 * 7))") == "42\n"
+        assert open_files() == before
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("tier", TIERS)
