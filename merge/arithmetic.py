@@ -38,13 +38,20 @@ def _compiled(signatures: str | list[str] | None = None, **options: object) -> C
 
 @intrinsic
 def _fma(context, a, b, c):  # type: ignore[no-untyped-def]
-    """a * b + c, rounded once."""
+    """a * b + c, rounded once; all float32 or all float64."""
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         return builder.fma(*arguments)
 
-    float64 = numba.types.float64
-    return float64(float64, float64, float64), generate
+    return a(a, b, c), generate
+
+
+@_compiled()
+def _upper_half(bits):  # type: ignore[no-untyped-def]
+    """Bits of the bfloat16 nearest to the float32 with these bits, ties to even."""
+    # numba gives integers 64 bits unless told otherwise; of 32 the processor does twice as many at once.
+    tie = np.uint32(np.uint32(bits >> np.uint32(16)) & np.uint32(1))
+    return np.uint32(np.uint32(bits + np.uint32(0x7FFF) + tie) >> np.uint32(16))
 
 
 @_compiled()
@@ -56,36 +63,96 @@ def _bfloat16(value):  # type: ignore[no-untyped-def]
     """
     single = np.float32(value)
     beyond = abs(value) - abs(np.float64(single))
-    # numba gives integers 64 bits unless told otherwise; of 32 the processor does twice as many at once.
     toward_zero = np.uint32(single.view(np.uint32) - np.uint32(beyond < 0.0))
-    bits = np.uint32(toward_zero | np.uint32(beyond != 0.0))
-    tie = np.uint32(np.uint32(bits >> np.uint32(16)) & np.uint32(1))
-    return np.uint32(np.uint32(bits + np.uint32(0x7FFF) + tie) >> np.uint32(16))
+    return _upper_half(np.uint32(toward_zero | np.uint32(beyond != 0.0)))
 
 
 @_compiled()
-def _float64(bits):  # type: ignore[no-untyped-def]
+def _float32(bits):  # type: ignore[no-untyped-def]
     """The value of the bfloat16 with these bits."""
-    return np.float64(np.uint32(np.uint32(bits) << np.uint32(16)).view(np.float32))
+    return np.uint32(np.uint32(bits) << np.uint32(16)).view(np.float32)
 
 
-@_compiled("uint32(uint16[::1], uint16[::1], float64, uint16[::1])")
-def merge_bfloat16(low: np.ndarray, high: np.ndarray, alpha: float, out: np.ndarray) -> np.uint32:
-    """Fill `out` with low + alpha * (high - low), all bfloat16 as uint16, one axis, equal lengths.
+# Indices are unsigned, because signed ones may count from the end, and then nothing is vectorised.
+@_compiled()
+def _merge64(low, high, alphas, outs, start, size):  # type: ignore[no-untyped-def]
+    """The largest of the magnitude bits of what elements start to start + size of `outs` are filled with."""
+    largest = np.uint32(0)
+    for k in range(size):
+        i = start + np.uint64(k)
+        base = np.float64(_float32(low[i]))
+        delta = np.float64(_float32(high[i])) - base
+        for j in range(len(alphas)):
+            bits = _bfloat16(_fma(alphas[j], delta, base))
+            outs[j][i] = np.uint16(bits)
+            largest = max(largest, np.uint32(bits & np.uint32(0x7FFF)))
+    return largest
 
-    The difference of two bfloat16 that are less than 2^45 apart has at most 53 bits, so float64 holds it, and
-    the rest is one operation with one rounding. Further apart its error is 2^-53 of the larger: too little to
-    matter unless alpha is so near 1 that `low` vanishes. Give such alphas to `accumulate`.
 
-    Returns the largest of the magnitude bits of `out`: all of it is finite iff that is below 0x7F80.
+@_compiled()
+def _merge32(low, high, alphas, outs, start, size):  # type: ignore[no-untyped-def]
+    """As `_merge64`; and how many octaves the exponents of `low` and `high` are apart at most."""
+    largest, apart = np.uint32(0), np.uint32(0)
+    for k in range(size):
+        i = start + np.uint64(k)
+        left, right = np.uint32(low[i] & np.uint32(0x7F80)), np.uint32(high[i] & np.uint32(0x7F80))
+        apart = max(apart, np.uint32(max(left, right) - min(left, right)))
+        base = _float32(low[i])
+        delta = _float32(high[i]) - base
+        for j in range(len(alphas)):
+            bits = _upper_half(np.float32(_fma(np.float32(alphas[j]), delta, base)).view(np.uint32))
+            outs[j][i] = np.uint16(bits)
+            largest = max(largest, np.uint32(bits & np.uint32(0x7FFF)))
+    return largest, np.int64(apart >> np.uint32(7))
+
+
+TOGETHER = 6
+"""Alphas at most that one call of `merge_bfloat16` takes; more at once are hardly faster."""
+
+_BLOCK = 512
+_OVERFLOW = 0x7F80
+
+
+@_compiled(
+    [
+        f"uint32(uint16[::1], uint16[::1], UniTuple(float64, {n}), UniTuple(uint16[::1], {n}), int64)"
+        for n in range(1, TOGETHER + 1)
+    ]
+)
+def merge_bfloat16(
+    low: np.ndarray, high: np.ndarray, alphas: tuple[float, ...], outs: tuple[np.ndarray, ...], octaves: int
+) -> np.uint32:
+    """Fill `outs[j]` with low + alphas[j] * (high - low), all bfloat16 as uint16, one axis, equal lengths.
+
+    Blocks in which the exponents of `low` and `high` are at most `octaves` apart (see `exact_octaves`; -1:
+    none) are computed in float32, where nothing is lost. Else the difference of two bfloat16 that are less
+    than 2^45 apart has at most 53 bits, so float64 holds it, and the rest is one operation with one rounding.
+    Further apart its error is 2^-53 of the larger: too little to matter unless alpha is so near 1 that `low`
+    vanishes. Give such alphas to `accumulate`.
+
+    Returns the largest of the magnitude bits of all `outs`: they are finite iff that is below 0x7F80.
     """
     largest = np.uint32(0)
-    for i in range(out.size):
-        base = _float64(low[i])
-        bits = _bfloat16(_fma(alpha, _float64(high[i]) - base, base))
-        out[i] = np.uint16(bits)
-        largest = max(largest, np.uint32(bits & np.uint32(0x7FFF)))
+    for block in range((low.size + _BLOCK - 1) // _BLOCK):
+        start, size = np.uint64(block) * np.uint64(_BLOCK), min(_BLOCK, low.size - block * _BLOCK)
+        top, apart = np.uint32(_OVERFLOW), np.int64(0)
+        if octaves >= 0:
+            top, apart = _merge32(low, high, alphas, outs, start, size)
+        if top >= _OVERFLOW or apart > octaves:
+            top = _merge64(low, high, alphas, outs, start, size)
+        largest = max(largest, top)
     return largest
+
+
+def exact_octaves(alpha: float) -> int:
+    """How far apart exponents may be for alpha to be exact in float32; -1 where that is too rare to try.
+
+    With alpha = A / F, F a power of two, and g the unit in the last place of the smaller of two bfloat16, the
+    result is a multiple of g / F and smaller than 2^8 (F + 2|A|) 2^octaves of them; float32 holds 2^24.
+    """
+    numerator, denominator = alpha.as_integer_ratio()
+    octaves = 16 - (denominator + 2 * abs(numerator) - 1).bit_length()
+    return octaves if octaves >= 8 else -1
 
 
 @_compiled("void(float64[::1], float64[::1], float64, float64[::1])")
@@ -111,7 +178,7 @@ def to_bfloat16(values: np.ndarray, out: np.ndarray) -> None:
 def from_bfloat16(values: np.ndarray, out: np.ndarray) -> None:
     """Fill `out` (float64) with the bfloat16 that uint16 `values` hold."""
     for i in range(values.size):
-        out[i] = _float64(values[i])
+        out[i] = np.float64(_float32(values[i]))
 
 
 @_compiled("float64(float64[::1], float64[::1])", fastmath={"reassoc"})

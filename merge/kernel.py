@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from cef_env.errors import UserError
-from cef_env.merge.arithmetic import accumulate, from_bfloat16, merge_bfloat16, to_bfloat16
+from cef_env.merge.arithmetic import accumulate, exact_octaves, from_bfloat16, merge_bfloat16, to_bfloat16
 
 STORED: dict[str, np.dtype[Any]] = {
     "BF16": np.dtype(np.uint16), "F16": np.dtype(np.float16), "F32": np.dtype(np.float32),
@@ -102,9 +102,10 @@ class Chunk:
         if len(used) == 1 and used[0][0] == 1.0 and used[0][1].dtype == STORED[self.dtype]:
             return used[0][1], all_finite(used[0][1])
         merged = np.empty(len(used[0][1]), STORED[self.dtype]) if out is None else out
-        if self._narrow and len(used) == 2 and noise is None and abs(1.0 - used[1][0]) > _NEAR:
+        if noise is None and self._is_fused(used):
             (_, low), (alpha, high) = used
-            return merged, bool(merge_bfloat16(low, high, alpha, merged) < _INFINITY["BF16"])
+            largest = merge_bfloat16(low, high, (alpha,), (merged,), exact_octaves(alpha))
+            return merged, bool(largest < _INFINITY["BF16"])
         if noise is not None:
             noise.round(_sum(used), merged)
             return merged, all_finite(merged)
@@ -112,6 +113,32 @@ class Chunk:
             part = slice(start, start + _STEP)
             _round(_sum([(weight, source[part]) for weight, source in used]), merged[part])
         return merged, all_finite(merged)
+
+    def merge_each(
+        self, weights: Sequence[Sequence[float]], outs: Sequence[np.ndarray]
+    ) -> list[tuple[np.ndarray, bool]]:
+        """`merge(weights[i], outs[i])` for every i, `TOGETHER` at most, for less than one by one costs."""
+        fused = [i for i, each in enumerate(weights) if self._is_fused(list(zip(each, self.sources)))]
+        octaves = {i: exact_octaves(weights[i][1]) for i in fused}
+        finite = dict.fromkeys(fused, True)
+        for group in ([i for i in fused if octaves[i] >= 0], [i for i in fused if octaves[i] < 0]):
+            if group:
+                low, high = self.sources
+                alphas, filled = tuple(weights[i][1] for i in group), tuple(outs[i] for i in group)
+                least = min(octaves[i] for i in group)
+                if merge_bfloat16(low, high, alphas, filled, least) >= _INFINITY["BF16"]:
+                    finite |= {i: all_finite(outs[i]) for i in group}
+        return [
+            (outs[i], finite[i]) if i in finite else self.merge(each, outs[i])
+            for i, each in enumerate(weights)
+        ]
+
+    def _is_fused(self, terms: Sequence[tuple[float, np.ndarray]]) -> bool:
+        """Whether `merge_bfloat16` is exact for these weights and sources."""
+        return (
+            self._narrow and len(terms) == 2 and all(weight != 0.0 for weight, _ in terms)
+            and abs(1.0 - terms[1][0]) > _NEAR
+        )  # fmt: skip
 
 
 def _sum(terms: Sequence[tuple[float, np.ndarray]]) -> np.ndarray:

@@ -58,9 +58,9 @@ class Reader:
             read.append(np.frombuffer(view, STORED[info.dtype]))
         return read
 
-    def output(self, count: int, dtype: str) -> np.ndarray:
-        """`count` elements for results, of a safetensors dtype; again the same memory for each thread."""
-        return np.frombuffer(self._buffer(-1, count * ITEM_BYTES[dtype]), STORED[dtype])
+    def output(self, i: int, count: int, dtype: str) -> np.ndarray:
+        """`count` elements for result `i`, of a safetensors dtype; again the same memory for each thread."""
+        return np.frombuffer(self._buffer(-1 - i, count * ITEM_BYTES[dtype]), STORED[dtype])
 
     def _buffer(self, i: int, nbytes: int) -> memoryview:
         """Fresh pages would cost more than the arithmetic."""

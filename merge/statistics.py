@@ -117,7 +117,7 @@ def _measure(plan: Plan, reader: Reader, name: str, start: int, count: int) -> _
     sources = reader.read(name, start, count)
     dtype = plan.dtype_out(plan.high.tensors[name])
     chunk = Chunk(sources, dtype)
-    buffer = reader.output(count, dtype)
+    buffer = reader.output(0, count, dtype)
     base = widen(sources[0])
     deltas = [widen(source) - base for source in sources[1:]]
     stored = [signed_bits(chunk.source(i)) for i in range(len(sources))]

@@ -201,6 +201,7 @@ def _syncing(handles: Collection[int]) -> Iterator[None]:
 def _merge_chunk(
     plan: Plan, reader: "Reader", sinks: dict[Output, int], info: TensorInfo, start: int, count: int, at: int
 ) -> int:
+    from cef_env.merge.arithmetic import TOGETHER
     from cef_env.merge.kernel import BLOCK, Chunk, Noise
 
     name, dtype = info.name, plan.dtype_out(info)
@@ -219,18 +220,25 @@ def _merge_chunk(
     labels = [str(source.path) for source in plan.sources]
     if not any(all(output.weights) for output in sinks):
         chunk.require_finite_sources(labels, name)
-    buffer = reader.output(count, dtype)
-    for output, sink in sinks.items():
-        noise = Noise(plan.seed, output.name, name, start // BLOCK) if plan.round == "stochastic" else None
-        merged, finite = chunk.merge(output.weights, buffer, noise)
-        if not finite:
-            chunk.require_finite_sources(labels, name)
-            raise UserError(
-                f"{name} in {output.name} holds NaN or infinity; use out_dtype float32, or weights nearer "
-                "[0, 1]"
-            )
-        _write(sink, merged.view(np.uint8).data, at)
-    return merged.nbytes * len(sinks)
+    outputs = list(sinks)
+    for i in range(0, len(outputs), TOGETHER):
+        group = outputs[i : i + TOGETHER]
+        weights = [output.weights for output in group]
+        buffers = [reader.output(j, count, dtype) for j in range(len(group))]
+        if plan.round == "stochastic":
+            noises = [Noise(plan.seed, output.name, name, start // BLOCK) for output in group]
+            results = [chunk.merge(*each) for each in zip(weights, buffers, noises)]
+        else:
+            results = chunk.merge_each(weights, buffers)
+        for output, (merged, finite) in zip(group, results):
+            if not finite:
+                chunk.require_finite_sources(labels, name)
+                raise UserError(
+                    f"{name} in {output.name} holds NaN or infinity; use out_dtype float32, "
+                    "or weights nearer [0, 1]"
+                )
+            _write(sinks[output], merged.view(np.uint8).data, at)
+    return count * ITEM_BYTES[dtype] * len(sinks)
 
 
 def _write(handle: int, data: memoryview, offset: int) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from cef_env.errors import UserError
+from cef_env.merge.arithmetic import exact_octaves
 from cef_env.merge.kernel import BLOCK, STORED, Chunk, Noise, widen
 from cef_env.merge.tensors import DTYPES as TORCH
 from cef_env.merge.tensors import blend, require_finite
@@ -104,6 +105,67 @@ def cancelling(low: torch.Tensor, alpha: float, steps: int) -> tuple[torch.Tenso
 def test_terms_that_cancel_keep_their_precision(alpha, octave, out):
     low, high = cancelling((torch.arange(128.0, 256.0) * 2.0**octave).bfloat16(), alpha, 2)
     assert_exact(low, high, alpha, blend(low, high, alpha, out))
+
+
+DYADIC = (
+    st.integers(-192, 192).map(lambda k: k / 32).filter(lambda a: exact_octaves(a) >= 0 and a not in (0, 1))
+)
+
+
+@given(DYADIC, st.data())
+@settings(max_examples=300, deadline=None)
+def test_exponents_as_far_apart_as_float32_is_exact_for(alpha, data):
+    octaves = exact_octaves(alpha)
+    lowest = data.draw(st.sampled_from([0, 1, 60, 120, 254 - octaves]))
+    exponents = st.lists(
+        st.sampled_from([lowest, lowest + octaves // 2, lowest + octaves]), min_size=24, max_size=24
+    )
+    low, high = (
+        torch.tensor([exponent << 7 for exponent in data.draw(exponents)], dtype=torch.int16)
+        | torch.from_numpy(data.draw(arrays(np.int16, 24)) & ~np.int16(0x7F80))
+        for _ in range(2)
+    )  # fmt: skip
+    low, high = low.view(torch.bfloat16), high.view(torch.bfloat16)
+    assert_exact(low, high, alpha, blend(low, high, alpha, torch.bfloat16))
+
+
+def test_float32_holds_what_it_is_said_to_hold():
+    for numerator in range(-256, 257):
+        alpha = Fraction(numerator, 128)
+        octaves = exact_octaves(float(alpha))
+        for left in (128, 255) if octaves >= 0 else ():
+            for low, high in ((left << octaves, 255), (255, left << octaves), (left << octaves, -255)):
+                exact = (1 - alpha) * low + alpha * high
+                assert Fraction(float(np.float32(exact))) == exact
+
+
+@pytest.mark.parametrize("alpha", [0.25, -0.5, 1.5, 0.75, 1 / 16, -31 / 16, 1 / 64])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_small_term_next_to_a_tie_counts_however_small(alpha, swapped):
+    for apart in range(40):
+        small = torch.tensor([1.0, 255 / 128, -1.0, -255 / 128]) * 2.0 ** (7 - apart)
+        pair = torch.arange(128.0, 256.0).repeat(4).bfloat16(), small.repeat_interleave(128).bfloat16()
+        low, high = reversed(pair) if swapped else pair
+        assert_exact(low, high, alpha, blend(low, high, alpha, torch.bfloat16))
+
+
+@given(VALUES, VALUES, st.lists(st.one_of(HARD, DYADIC, st.sampled_from([0.0, 1.0])), min_size=1, max_size=6))
+@settings(max_examples=100, deadline=None)
+def test_several_alphas_at_once_give_what_each_gives_by_itself(left, right, alphas):
+    low, high = (array(torch.from_numpy(values.copy()).bfloat16()) for values in (left, right))
+    chunk, outs = Chunk([low, high], "BF16"), [np.empty_like(low) for _ in alphas]
+    for alpha, (got, finite) in zip(alphas, chunk.merge_each([(1 - alpha, alpha) for alpha in alphas], outs)):
+        alone, alone_finite = chunk.merge((1 - alpha, alpha))
+        np.testing.assert_array_equal(got, alone)
+        assert finite == alone_finite
+
+
+def test_one_of_several_alphas_may_overflow():
+    low, high = (array(torch.tensor([1.0, value]).bfloat16()) for value in (-(2.0**127), 2.0**127))
+    alphas = [(1 - alpha, alpha) for alpha in (0.25, 1.5, 0.75, 1.6)]
+    results = Chunk([low, high], "BF16").merge_each(alphas, [np.empty_like(low) for _ in alphas])
+    assert [finite for _, finite in results] == [True, False, True, False]
+    assert widen(results[0][0]).tolist() == [1.0, -(2.0**126)]  # though 2^128 lies between
 
 
 @pytest.mark.parametrize("alpha", [0.3, 1.1, 1.6, -0.7, 1 / 3, 0.9921])
