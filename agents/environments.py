@@ -9,7 +9,7 @@ from typing import Any
 
 import gymnasium as gym
 
-import cef_env.envs  # noqa: F401 - registers the environments
+import cef_env  # noqa: F401 - registers the environments
 from cef_env.errors import CefError, UserError
 from cef_env.problems import ProblemSet, parse_coverage
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 
-import cef_env.envs  # noqa: F401 - registers the environments
+import cef_env  # noqa: F401 - registers the environments
 from cef_env.judge import Judge
 from cef_env.problems import Coverage, Problem, ProblemSet, builtin
 from cef_env.training.config import Config

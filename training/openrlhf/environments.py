@@ -11,7 +11,7 @@ from typing import Any
 
 import gymnasium as gym
 
-import cef_env.envs  # noqa: F401 (registers the environments)
+import cef_env  # noqa: F401 (registers the environments)
 from cef_env.errors import UserError
 from cef_env.judge.base import BaseJudge
 from cef_env.problems import Coverage, ProblemSet, load, parse_coverage

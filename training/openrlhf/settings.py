@@ -46,7 +46,7 @@ class EnvironmentConfig(_Strict):
     def _known(self) -> Self:
         import gymnasium as gym
 
-        import cef_env.envs  # noqa: F401 (registers them)
+        import cef_env  # noqa: F401 (registers them)
 
         creator = gym.envs.registration.load_env_creator(str(gym.spec(IDS[self.setting]).entry_point))
         known = [name for name in inspect.signature(creator).parameters if name not in OWN]
