@@ -16,7 +16,14 @@ from typing import Any
 import numpy as np
 
 from cef_env.errors import UserError
-from cef_env.merge.arithmetic import accumulate, exact_octaves, from_bfloat16, merge_bfloat16, to_bfloat16
+from cef_env.merge.arithmetic import (
+    TOGETHER,
+    accumulate,
+    exact_octaves,
+    from_bfloat16,
+    merge_bfloat16,
+    to_bfloat16,
+)
 
 STORED: dict[str, np.dtype[Any]] = {
     "BF16": np.dtype(np.uint16), "F16": np.dtype(np.float16), "F32": np.dtype(np.float32),
@@ -115,23 +122,34 @@ class Chunk:
         return merged, all_finite(merged)
 
     def merge_each(
-        self, weights: Sequence[Sequence[float]], outs: Sequence[np.ndarray]
+        self,
+        weights: Sequence[Sequence[float]],
+        outs: Sequence[np.ndarray],
+        noises: "Sequence[Noise | None]",
     ) -> list[tuple[np.ndarray, bool]]:
-        """`merge(weights[i], outs[i])` for every i, `TOGETHER` at most, for less than one by one costs."""
-        fused = [i for i, each in enumerate(weights) if self._is_fused(list(zip(each, self.sources)))]
-        octaves = {i: exact_octaves(weights[i][1]) for i in fused}
-        finite = dict.fromkeys(fused, True)
-        for group in ([i for i in fused if octaves[i] >= 0], [i for i in fused if octaves[i] < 0]):
-            if group:
-                low, high = self.sources
-                alphas, filled = tuple(weights[i][1] for i in group), tuple(outs[i] for i in group)
-                least = min(octaves[i] for i in group)
-                if merge_bfloat16(low, high, alphas, filled, least) >= _INFINITY["BF16"]:
-                    finite |= {i: all_finite(outs[i]) for i in group}
+        """`merge(weights[i], outs[i], noises[i])` for every i, for less than one by one costs."""
+        groups: dict[bool, list[int]] = {True: [], False: []}
+        for i, (each, noise) in enumerate(zip(weights, noises)):
+            if noise is None and self._is_fused(list(zip(each, self.sources))):
+                groups[exact_octaves(each[1]) >= 0].append(i)
+        finite: dict[int, bool] = {}
+        for group in groups.values():
+            for start in range(0, len(group), TOGETHER):
+                finite |= self._merge_fused(weights, outs, group[start : start + TOGETHER])
         return [
-            (outs[i], finite[i]) if i in finite else self.merge(each, outs[i])
-            for i, each in enumerate(weights)
+            (outs[i], finite[i]) if i in finite else self.merge(weights[i], outs[i], noises[i])
+            for i in range(len(weights))
         ]
+
+    def _merge_fused(
+        self, weights: Sequence[Sequence[float]], outs: Sequence[np.ndarray], group: Sequence[int]
+    ) -> dict[int, bool]:
+        """Fill `outs[i]` for every i of `group`; whether each is finite."""
+        low, high = self.sources
+        alphas = tuple(weights[i][1] for i in group)
+        octaves = min(map(exact_octaves, alphas))
+        largest = merge_bfloat16(low, high, alphas, tuple(outs[i] for i in group), octaves)
+        return {i: bool(largest < _INFINITY["BF16"]) or all_finite(outs[i]) for i in group}
 
     def _is_fused(self, terms: Sequence[tuple[float, np.ndarray]]) -> bool:
         """Whether `merge_bfloat16` is exact for these weights and sources."""

@@ -11,12 +11,15 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cef_env.errors import UserError
 from cef_env.merge.checkpoint import FLOATS, ITEM_BYTES, Checkpoint, TensorInfo, open_checkpoint
 from cef_env.merge.compatibility import check, tokenizer_warnings
 from cef_env.merge.space import check_output
+
+if TYPE_CHECKING:
+    from cef_env.merge.kernel import Noise
 
 FORMAT = 4
 """Raised whenever the arithmetic or the layout of the output changes, so that no old output passes as new."""
@@ -95,6 +98,14 @@ class Plan:
     def bytes_total(self) -> int:
         """Bytes of weights in all outputs."""
         return self.bytes_per_output * len(self.outputs)
+
+    def noise(self, output: Output, tensor: str, start: int) -> "Noise | None":
+        """Of stochastic rounding, for the elements of a tensor from `start` on, which begins a block."""
+        from cef_env.merge.kernel import BLOCK, Noise
+
+        if self.round == "nearest":
+            return None
+        return Noise(self.seed, output.name, tensor, start // BLOCK)
 
     def recipe(self, output: Output) -> dict[str, Any]:
         """Everything that determines the files of `output`: equal recipes give equal bytes."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from cef_env.merge.arithmetic import count_octaves, inner
 from cef_env.merge.checkpoint import FLOATS
-from cef_env.merge.kernel import BLOCK, Chunk, Noise, signed_bits, widen
+from cef_env.merge.kernel import BLOCK, Chunk, signed_bits, widen
 from cef_env.merge.planning import Plan
 from cef_env.merge.reading import Reader, spread
 
@@ -117,21 +117,23 @@ def _measure(plan: Plan, reader: Reader, name: str, start: int, count: int) -> _
     sources = reader.read(name, start, count)
     dtype = plan.dtype_out(plan.high.tensors[name])
     chunk = Chunk(sources, dtype)
-    buffer = reader.output(0, count, dtype)
     base = widen(sources[0])
     deltas = [widen(source) - base for source in sources[1:]]
     stored = [signed_bits(chunk.source(i)) for i in range(len(sources))]
+    merged = chunk.merge_each(
+        [output.weights for output in plan.outputs],
+        [reader.output(i, count, dtype) for i in range(len(plan.outputs))],
+        [plan.noise(output, name, start) for output in plan.outputs],
+    )
     moved, equal, same = [], [], []
     previous: np.ndarray | None = None
-    for output in plan.outputs:
-        noise = Noise(plan.seed, output.name, name, start // BLOCK) if plan.round == "stochastic" else None
-        merged = chunk.merge(output.weights, buffer, noise)[0]
-        step = widen(merged) - base
+    for values, _ in merged:
+        step = widen(values) - base
         moved.append([inner(step, delta) for delta in deltas])
-        bits = signed_bits(merged)
+        bits = signed_bits(values)
         equal.append([np.count_nonzero(bits == source) for source in stored])
         same.append(0 if previous is None else np.count_nonzero(bits == previous))
-        previous = bits.copy() if len(plan.outputs) > 1 else None
+        previous = bits
     changed = np.logical_or.reduce([delta != 0 for delta in deltas])
     gram = [[inner(one, other) for other in deltas] for one in deltas]
     ulps = np.zeros(len(_BUCKETS))

@@ -202,7 +202,7 @@ def _merge_chunk(
     plan: Plan, reader: "Reader", sinks: dict[Output, int], info: TensorInfo, start: int, count: int, at: int
 ) -> int:
     from cef_env.merge.arithmetic import TOGETHER
-    from cef_env.merge.kernel import BLOCK, Chunk, Noise
+    from cef_env.merge.kernel import Chunk
 
     name, dtype = info.name, plan.dtype_out(info)
     sources = reader.read(name, start, count)
@@ -223,13 +223,9 @@ def _merge_chunk(
     outputs = list(sinks)
     for i in range(0, len(outputs), TOGETHER):
         group = outputs[i : i + TOGETHER]
-        weights = [output.weights for output in group]
         buffers = [reader.output(j, count, dtype) for j in range(len(group))]
-        if plan.round == "stochastic":
-            noises = [Noise(plan.seed, output.name, name, start // BLOCK) for output in group]
-            results = [chunk.merge(*each) for each in zip(weights, buffers, noises)]
-        else:
-            results = chunk.merge_each(weights, buffers)
+        noises = [plan.noise(output, name, start) for output in group]
+        results = chunk.merge_each([output.weights for output in group], buffers, noises)
         for output, (merged, finite) in zip(group, results):
             if not finite:
                 chunk.require_finite_sources(labels, name)

@@ -149,12 +149,13 @@ def test_a_small_term_next_to_a_tie_counts_however_small(alpha, swapped):
         assert_exact(low, high, alpha, blend(low, high, alpha, torch.bfloat16))
 
 
-@given(VALUES, VALUES, st.lists(st.one_of(HARD, DYADIC, st.sampled_from([0.0, 1.0])), min_size=1, max_size=6))
+@given(VALUES, VALUES, st.lists(st.one_of(HARD, DYADIC, st.sampled_from([0.0, 1.0])), min_size=1, max_size=9))
 @settings(max_examples=100, deadline=None)
 def test_several_alphas_at_once_give_what_each_gives_by_itself(left, right, alphas):
     low, high = (array(torch.from_numpy(values.copy()).bfloat16()) for values in (left, right))
     chunk, outs = Chunk([low, high], "BF16"), [np.empty_like(low) for _ in alphas]
-    for alpha, (got, finite) in zip(alphas, chunk.merge_each([(1 - alpha, alpha) for alpha in alphas], outs)):
+    weights = [(1 - alpha, alpha) for alpha in alphas]
+    for alpha, (got, finite) in zip(alphas, chunk.merge_each(weights, outs, [None] * len(alphas))):
         alone, alone_finite = chunk.merge((1 - alpha, alpha))
         np.testing.assert_array_equal(got, alone)
         assert finite == alone_finite
@@ -163,7 +164,7 @@ def test_several_alphas_at_once_give_what_each_gives_by_itself(left, right, alph
 def test_one_of_several_alphas_may_overflow():
     low, high = (array(torch.tensor([1.0, value]).bfloat16()) for value in (-(2.0**127), 2.0**127))
     alphas = [(1 - alpha, alpha) for alpha in (0.25, 1.5, 0.75, 1.6)]
-    results = Chunk([low, high], "BF16").merge_each(alphas, [np.empty_like(low) for _ in alphas])
+    results = Chunk([low, high], "BF16").merge_each(alphas, [np.empty_like(low) for _ in alphas], [None] * 4)
     assert [finite for _, finite in results] == [True, False, True, False]
     assert widen(results[0][0]).tolist() == [1.0, -(2.0**126)]  # though 2^128 lies between
 
