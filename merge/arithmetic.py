@@ -132,12 +132,12 @@ def merge_bfloat16(
 
     Returns the largest of the magnitude bits of all `outs`: they are finite iff that is below 0x7F80.
     """
+    if octaves < 0:
+        return _merge64(low, high, alphas, outs, np.uint64(0), low.size)
     largest = np.uint32(0)
     for block in range((low.size + _BLOCK - 1) // _BLOCK):
         start, size = np.uint64(block) * np.uint64(_BLOCK), min(_BLOCK, low.size - block * _BLOCK)
-        top, apart = np.uint32(_OVERFLOW), np.int64(0)
-        if octaves >= 0:
-            top, apart = _merge32(low, high, alphas, outs, start, size)
+        top, apart = _merge32(low, high, alphas, outs, start, size)
         if top >= _OVERFLOW or apart > octaves:
             top = _merge64(low, high, alphas, outs, start, size)
         largest = max(largest, top)

@@ -7,8 +7,11 @@ Makes two checkpoints of 1 GB (and with --large of 4 GB) in the shape of a 0.5B 
 
 - one and six alphas, in the process (after imports; plan, statistics and fsync included), with `cp` and
   `sync` of as many bytes as are written;
-- the whole process, imports included, with mergekit's `linear` (PYTHON: an interpreter that has it).
+- the whole process, imports included, with mergekit's `linear` (PYTHON: an interpreter that has it);
+- either with what writing as many bytes from memory on two threads and fsync take: nothing that writes them
+  to this disk is faster. With TMPDIR=/dev/shm there is no disk.
 
+An environment of `.[merge]` only is fairest to both: where scipy is installed, numba imports it (0.1 s).
 Beside the seconds on the clock stand those of the processors (user and system), which other work on the
 machine moves less. Peak memory is that of the whole process. Needs 14 GB of disk, 40 GB with --large.
 """
@@ -23,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -102,6 +106,25 @@ def copies(folder: Path, count: int) -> tuple[float, float]:
     return seconds, used
 
 
+def written(folder: Path, count: int) -> float:
+    """Seconds to write `count` files of the checkpoint's size from memory, and to sync them."""
+    size, data = (folder / "high" / "model.safetensors").stat().st_size, os.urandom(1 << 20)
+
+    def write(i: int) -> None:
+        with (folder / f"written{i}").open("wb", buffering=0) as stream:
+            for _ in range(size >> 20):
+                stream.write(data)
+            os.fsync(stream.fileno())
+
+    started = time.perf_counter()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(write, range(count)))
+    seconds = time.perf_counter() - started
+    for i in range(count):
+        (folder / f"written{i}").unlink()
+    return seconds
+
+
 def merged(folder: Path, alphas: str) -> tuple[float, float, float, float]:
     """Seconds and seconds of processor time in the process, seconds of the process, peak MB."""
     command = [
@@ -159,17 +182,20 @@ def compare(folder: Path, python: str | None) -> None:
         count = len(alphas.split(","))
         # Turn and turn about, so that a busy minute on the machine meets both.
         rounds = [(copies(folder, count), merged(folder, alphas)) for _ in range(REPEATS)]
+        floor = statistics.median(written(folder, count) for _ in range(REPEATS))
         copied, copied_cpu = (statistics.median(copy[i] for copy, _ in rounds) for i in range(2))
         inside, cpu, whole, peak = (statistics.median(run[i] for _, run in rounds) for i in range(4))
         ratio, cpu_ratio = (statistics.median(run[i] / copy[i] for copy, run in rounds) for i in range(2))
         print(
             f"{size:.2f} GB, {name}: cp + sync {copied:.2f} s; merge {inside:.2f} s = {ratio:.2f}x; "
             f"processors {copied_cpu:.2f} s, {cpu:.2f} s = {cpu_ratio:.2f}x; "
-            f"whole process {whole:.2f} s, peak {peak:.0f} MB; load {os.getloadavg()[0]:.1f}",
+            f"whole process {whole:.2f} s, peak {peak:.0f} MB; written from memory {floor:.2f} s; "
+            f"load {os.getloadavg()[0]:.1f}",
             flush=True,
         )
         if python and size < 2:
-            theirs, theirs_peak = mergekit(python, folder, alphas)
+            runs = [mergekit(python, folder, alphas) for _ in range(REPEATS if count == 1 else 1)]
+            theirs, theirs_peak = (statistics.median(run[i] for run in runs) for i in range(2))
             print(
                 f"{size:.2f} GB, {name}: mergekit linear {theirs:.1f} s, peak {theirs_peak:.0f} MB = "
                 f"{theirs / whole:.1f}x of ours",
