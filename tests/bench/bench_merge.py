@@ -174,6 +174,28 @@ def mergekit(python: str, folder: Path, alphas: str) -> tuple[float, float]:
     return seconds, peak
 
 
+def arithmetic() -> None:
+    """Nanoseconds of one thread for an element and alpha, in chunks as `run` takes them."""
+    import numpy as np
+
+    from cef_env.merge.kernel import Chunk
+    from cef_env.merge.stream import CHUNK
+
+    random = np.random.default_rng(0)
+    low = (random.standard_normal(CHUNK) * 0.02).astype(np.float32)
+    high = low + (random.standard_normal(CHUNK) * 1e-3).astype(np.float32)
+    chunk = Chunk([(values.view(np.uint32) >> 16).astype(np.uint16) for values in (low, high)], "BF16")
+    for alphas in (ONE, "1.5", SIX):
+        weights = [(1 - alpha, alpha) for alpha in map(float, alphas.split(","))]
+        outs = [np.empty(CHUNK, np.uint16) for _ in weights]
+        times = []
+        for _ in range(100):
+            started = time.perf_counter()
+            chunk.merge_each(weights, outs, [None] * len(weights))
+            times.append((time.perf_counter() - started) / CHUNK / len(weights))
+        print(f"arithmetic at {alphas}: {statistics.median(times) * 1e9:.2f} ns an element and alpha")
+
+
 def compare(folder: Path, python: str | None) -> None:
     size = (folder / "high" / "model.safetensors").stat().st_size / 1e9
     copies(folder, 1)  # fills the page cache, for both
@@ -221,6 +243,7 @@ def main() -> None:
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--mergekit", metavar="PYTHON")
     arguments = parser.parse_args()
+    arithmetic()
     for gigabytes in (1, 4) if arguments.large else (1,):
         with tempfile.TemporaryDirectory() as name:
             make(Path(name), gigabytes)

@@ -56,6 +56,17 @@ def test_output_is_a_complete_checkpoint(checkpoint, tmp_path, monkeypatch, dtyp
     assert all(torch.equal(load_state_dict(paths[3])[k], v) for k, v in load_state_dict(high).items())
 
 
+@pytest.mark.parametrize("round_", ["nearest", "stochastic"])
+def test_many_alphas_at_once_give_the_files_of_each_by_itself(pair, tmp_path, round_):
+    alphas = [-1, -0.5, -0.25, 0, 0.1, 0.25, 0.3, 0.5, 0.7, 0.75, 1, 1.25, 1.5, 1.6, 2]
+    paths = run(plan(*pair, alphas, round=round_), tmp_path / "all")
+    for alpha, path in zip(alphas, paths):
+        (alone,) = run(plan(*pair, [alpha], round=round_), tmp_path / "one")
+        files = [file.name for file in path.glob("*.safetensors")]
+        assert files
+        assert all((path / name).read_bytes() == (alone / name).read_bytes() for name in files)
+
+
 def test_out_dtype_keeps_what_bfloat16_would_round_away(pair, tmp_path):
     (path,) = run(plan(*pair, [1.37], out_dtype="float32"), tmp_path / "out")
     got = load_state_dict(path)
