@@ -5,8 +5,8 @@
 Makes two checkpoints of 1 GB (and with --large of 4 GB) in the shape of a 0.5B model in a temporary folder
 ($TMPDIR), and compares on the same disk, each and each ratio the median of three rounds:
 
-- one and six alphas, in the process (after imports; plan, statistics and fsync included), with `cp` and
-  `sync` of as many bytes as are written;
+- one alpha (1.6, and 1.5, which has few bits) and six, in the process (after imports; plan, statistics and
+  fsync included), with `cp` and `sync` of as many bytes as are written;
 - the whole process, imports included, with mergekit's `linear` (PYTHON: an interpreter that has it);
 - either with what writing as many bytes from memory on two threads and fsync take: nothing that writes them
   to this disk is faster. With TMPDIR=/dev/shm there is no disk.
@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
 REPEATS = 3
-ONE, SIX = "1.6", "-0.5,-0.25,0.25,0.5,1.25,1.5"
+SIX = "-0.5,-0.25,0.25,0.5,1.25,1.5"
 
 MERGE = """
 import os, re, sys, time
@@ -185,7 +185,7 @@ def arithmetic() -> None:
     low = (random.standard_normal(CHUNK) * 0.02).astype(np.float32)
     high = low + (random.standard_normal(CHUNK) * 1e-3).astype(np.float32)
     chunk = Chunk([(values.view(np.uint32) >> 16).astype(np.uint16) for values in (low, high)], "BF16")
-    for alphas in (ONE, "1.5", SIX):
+    for alphas in ("1.6", "1.5", SIX):
         weights = [(1 - alpha, alpha) for alpha in map(float, alphas.split(","))]
         outs = [np.empty(CHUNK, np.uint16) for _ in weights]
         times = []
@@ -199,8 +199,8 @@ def arithmetic() -> None:
 def compare(folder: Path, python: str | None) -> None:
     size = (folder / "high" / "model.safetensors").stat().st_size / 1e9
     copies(folder, 1)  # fills the page cache, for both
-    merged(folder, ONE)
-    for name, alphas in (("1 alpha", ONE), ("6 alphas", SIX)):
+    merged(folder, "1.6")
+    for name, alphas in (("alpha 1.6", "1.6"), ("alpha 1.5", "1.5"), ("6 alphas", SIX)):
         count = len(alphas.split(","))
         # Turn and turn about, so that a busy minute on the machine meets all.
         rounds = [
