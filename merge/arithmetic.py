@@ -2,38 +2,15 @@
 
 Two bfloat16 need one fused operation. Everything else is a pair (total, rest) of float64 whose exact sum is
 meant: products and sums are split into their rounded value and their rounding error (Dekker 1971, Knuth
-TAOCP 4.2.2), so about 100 bits are kept, enough for whatever cancels. The first import on a machine compiles
-for some seconds, later ones read numba's cache.
+TAOCP 4.2.2), so about 100 bits are kept, enough for whatever cancels.
 
 Does *not* look for overflow: where a product overflows float64 the result is NaN.
 """
 
-from collections.abc import Callable
-from typing import TypeVar
-
-import numba
 import numpy as np
 from numba.extending import intrinsic
 
-from cef_env.errors import UserError
-
-F = TypeVar("F", bound=Callable[..., object])
-
-
-def _compiled(signatures: str | list[str] | None = None, **options: object) -> Callable[[F], F]:
-    """Compile at import, or read from numba's cache; without signatures as a part of what uses it."""
-
-    def compile_now(function: F) -> F:
-        try:
-            return numba.njit(signatures, cache=True, nogil=True, error_model="numpy", **options)(function)
-        except RuntimeError as error:
-            if "no locator available" not in str(error):
-                raise
-            raise UserError(
-                "numba finds no folder that it may keep compiled code in; set NUMBA_CACHE_DIR to one"
-            ) from None
-
-    return compile_now
+from cef_env.merge.compiling import compiled
 
 
 @intrinsic
@@ -46,7 +23,7 @@ def _fma(context, a, b, c):  # type: ignore[no-untyped-def]
     return a(a, b, c), generate
 
 
-@_compiled()
+@compiled()
 def _upper_half(bits):  # type: ignore[no-untyped-def]
     """Bits of the bfloat16 nearest to the float32 with these bits, ties to even."""
     # numba gives integers 64 bits unless told otherwise; of 32 the processor does twice as many at once.
@@ -54,7 +31,7 @@ def _upper_half(bits):  # type: ignore[no-untyped-def]
     return np.uint32(np.uint32(bits + np.uint32(0x7FFF) + tie) >> np.uint32(16))
 
 
-@_compiled()
+@compiled()
 def _bfloat16(value):  # type: ignore[no-untyped-def]
     """Bits of the bfloat16 nearest to the float64 `value`, ties to even.
 
@@ -67,14 +44,14 @@ def _bfloat16(value):  # type: ignore[no-untyped-def]
     return _upper_half(np.uint32(toward_zero | np.uint32(beyond != 0.0)))
 
 
-@_compiled()
+@compiled()
 def _float32(bits):  # type: ignore[no-untyped-def]
     """The value of the bfloat16 with these bits."""
     return np.uint32(np.uint32(bits) << np.uint32(16)).view(np.float32)
 
 
 # Indices are unsigned, because signed ones may count from the end, and then nothing is vectorised.
-@_compiled()
+@compiled()
 def _merge64(low, high, alphas, outs, start, size):  # type: ignore[no-untyped-def]
     """The largest of the magnitude bits of what elements start to start + size of `outs` are filled with."""
     largest = np.uint32(0)
@@ -89,7 +66,7 @@ def _merge64(low, high, alphas, outs, start, size):  # type: ignore[no-untyped-d
     return largest
 
 
-@_compiled()
+@compiled()
 def _merge32(low, high, alphas, outs, start, size):  # type: ignore[no-untyped-def]
     """As `_merge64`; and how many octaves the exponents of `low` and `high` are apart at most."""
     largest, apart = np.uint32(0), np.uint32(0)
@@ -113,7 +90,7 @@ _BLOCK = 512
 _OVERFLOW = 0x7F80
 
 
-@_compiled(
+@compiled(
     [
         f"uint32(uint16[::1], uint16[::1], UniTuple(float64, {n}), UniTuple(uint16[::1], {n}), int64)"
         for n in range(1, TOGETHER + 1)
@@ -155,7 +132,7 @@ def exact_octaves(alpha: float) -> int:
     return octaves if octaves >= 8 else -1
 
 
-@_compiled("void(float64[::1], float64[::1], float64, float64[::1])")
+@compiled("void(float64[::1], float64[::1], float64, float64[::1])")
 def accumulate(total: np.ndarray, rest: np.ndarray, weight: float, values: np.ndarray) -> None:
     """Add weight * values to the pairs; float64, one axis, equal lengths."""
     for i in range(total.size):
@@ -166,7 +143,7 @@ def accumulate(total: np.ndarray, rest: np.ndarray, weight: float, values: np.nd
         total[i], rest[i] = after, rest[i] + (lost + _fma(weight, values[i], -product))
 
 
-@_compiled("void(float64[::1], uint16[::1])")
+@compiled("void(float64[::1], uint16[::1])")
 def to_bfloat16(values: np.ndarray, out: np.ndarray) -> None:
     """Fill `out` (bfloat16 as uint16) with float64 `values`; infinite where they are too large."""
     for i in range(values.size):
@@ -174,34 +151,8 @@ def to_bfloat16(values: np.ndarray, out: np.ndarray) -> None:
         out[i] = np.uint16(_bfloat16(value)) if value == value else np.uint16(0x7FC0)
 
 
-@_compiled("void(uint16[::1], float64[::1])")
+@compiled("void(uint16[::1], float64[::1])")
 def from_bfloat16(values: np.ndarray, out: np.ndarray) -> None:
     """Fill `out` (float64) with the bfloat16 that uint16 `values` hold."""
     for i in range(values.size):
         out[i] = np.float64(_float32(values[i]))
-
-
-@_compiled("float64(float64[::1], float64[::1])", fastmath={"reassoc"})
-def inner(a: np.ndarray, b: np.ndarray) -> float:
-    """The inner product of two float64 arrays, its sum in any order; BLAS would start threads inside ours."""
-    total = 0.0
-    for i in range(a.size):
-        total += a[i] * b[i]
-    return total
-
-
-@_compiled([f"void({bits}[::1], {bits}[::1], float64[::1])" for bits in ("int16", "int32", "int64")])
-def count_octaves(a: np.ndarray, b: np.ndarray, counts: np.ndarray) -> None:
-    """Add to `counts` how many elements of float bits `a` and `b` lie 0, 1, 2-3, 4-7, ... values apart.
-
-    `a`, `b`: signed integers of the floats' bits; `counts`: the last of it takes all that is further apart.
-    """
-    lowest, none, last = np.int64(np.iinfo(a.dtype).min), np.int64(0), np.int64(counts.size - 1)
-    for i in range(a.size):
-        # Integers in the order of the floats, consecutive, 0 for both zeros.
-        left, right = np.int64(a[i]), np.int64(b[i])
-        left = lowest - left if left < 0 else left
-        right = lowest - right if right < 0 else right
-        apart = np.uint64(max(left, right)) - np.uint64(min(left, right))
-        octave = (np.float64(apart).view(np.int64) >> 52) - 1022  # bits of `apart`, far below 0 for 0
-        counts[min(max(octave, none), last)] += 1

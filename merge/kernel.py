@@ -45,14 +45,15 @@ _INFINITY = {"BF16": 0x7F80, "F16": 0x7C00, "F32": 0x7F800000, "F64": 0x7FF00000
 _NAMES = {dtype: name for name, dtype in STORED.items() if name in _INFINITY}
 
 
-def widen(values: np.ndarray) -> np.ndarray:
-    """`values` of any float dtype as a new float64 array; exact."""
+def widen(values: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """`values` of any float dtype as float64, in `out` or a new array; exact."""
+    wide = np.empty(values.size) if out is None else out
     if values.dtype == STORED["BF16"]:
-        wide = np.empty(values.size)
         from_bfloat16(values, wide)
-        return wide
-    with np.errstate(invalid="ignore"):  # a NaN stays one
-        return values.astype(np.float64)
+    else:
+        with np.errstate(invalid="ignore"):  # a NaN stays one
+            wide[:] = values
+    return wide
 
 
 def signed_bits(values: np.ndarray) -> np.ndarray:
@@ -96,6 +97,8 @@ class Chunk:
 
     def source(self, i: int) -> np.ndarray:
         """Source `i` in the dtype that is written."""
+        if self.sources[i].dtype == STORED[self.dtype]:
+            return self.sources[i]
         return self.merge([float(i == other) for other in range(len(self.sources))])[0]
 
     def merge(

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from cef_env.merge.arithmetic import count_octaves, inner
-from cef_env.merge.checkpoint import FLOATS
-from cef_env.merge.kernel import BLOCK, Chunk, signed_bits, widen
+from cef_env.merge.checkpoint import FLOATS, ITEM_BYTES
+from cef_env.merge.kernel import BLOCK, STORED, Chunk, widen
+from cef_env.merge.measuring import count_octaves, measure_output, measure_sources
 from cef_env.merge.planning import Plan
 from cef_env.merge.reading import Reader, spread
 
@@ -117,31 +117,32 @@ def _measure(plan: Plan, reader: Reader, name: str, start: int, count: int) -> _
     sources = reader.read(name, start, count)
     dtype = plan.dtype_out(plan.high.tensors[name])
     chunk = Chunk(sources, dtype)
-    base = widen(sources[0])
-    deltas = [widen(source) - base for source in sources[1:]]
-    stored = [signed_bits(chunk.source(i)) for i in range(len(sources))]
+    m, n = len(sources), len(plan.outputs)
     merged = chunk.merge_each(
         [output.weights for output in plan.outputs],
-        [reader.output(i, count, dtype) for i in range(len(plan.outputs))],
+        [reader.output(i, count, dtype) for i in range(n)],
         [plan.noise(output, name, start) for output in plan.outputs],
     )
-    moved, equal, same = [], [], []
-    previous: np.ndarray | None = None
-    for values, _ in merged:
-        step = widen(values) - base
-        moved.append([inner(step, delta) for delta in deltas])
-        bits = signed_bits(values)
-        equal.append([np.count_nonzero(bits == source) for source in stored])
-        same.append(0 if previous is None else np.count_nonzero(bits == previous))
-        previous = bits
-    changed = np.logical_or.reduce([delta != 0 for delta in deltas])
-    gram = [[inner(one, other) for other in deltas] for one in deltas]
+    wide = reader.output(n, m * count, "F64").reshape(m, count)
+    for i, source in enumerate(sources):
+        widen(source, wide[i])
+    stored = wide
+    if any(source.dtype != STORED[dtype] for source in sources):
+        stored = reader.output(n + 1, m * count, "F64").reshape(m, count)
+        for i in range(m):
+            widen(chunk.source(i), stored[i])
+    gram, moved, equal, same = np.empty((m - 1, m - 1)), np.empty((n, m - 1)), np.empty((n, m)), np.zeros(n)
+    squared, unchanged = measure_sources(wide, gram)
+    values, previous = (reader.output(n + 2 + i, count, "F64") for i in range(2))
+    for i, (output, _) in enumerate(merged):
+        widen(output, values)
+        alike = measure_output(values, previous, wide, stored, moved[i], equal[i])
+        same[i] = alike if i else 0
+        values, previous = previous, values
     ulps = np.zeros(len(_BUCKETS))
-    count_octaves(stored[0], stored[-1], ulps)
-    return _Sums(
-        count, count - int(np.count_nonzero(changed)), inner(base, base), np.array(gram), np.array(moved),
-        np.array(equal), np.array(same), ulps,
-    )  # fmt: skip
+    first, last = (chunk.source(i).view(f"u{ITEM_BYTES[dtype]}") for i in (0, m - 1))
+    count_octaves(first, last, ulps)
+    return _Sums(count, unchanged, squared, gram, moved, equal, same, ulps)
 
 
 def _report(plan: Plan, sums: dict[str, _Sums], exact: bool) -> Report:
