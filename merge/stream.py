@@ -26,7 +26,7 @@ import numpy as np
 from cef_env.errors import UserError
 from cef_env.files import exclusive, sync_folder
 from cef_env.merge import publish
-from cef_env.merge.checkpoint import FLOATS, ITEM_BYTES, Checkpoint, TensorInfo, file_stamps, open_checkpoint
+from cef_env.merge.checkpoint import FLOATS, ITEM_BYTES, Checkpoint, TensorInfo, file_stamps
 from cef_env.merge.planning import Output, Plan
 from cef_env.merge.space import check_output
 
@@ -64,10 +64,7 @@ def run(
     """
     out = Path(out)
     check_output(plan, out)
-    for source in plan.sources:
-        now = open_checkpoint(source.path)
-        if (now.fingerprint, now.stamps) != (source.fingerprint, source.stamps):
-            raise UserError(f"{source.path}: changed since the plan was made; make the plan again")
+    _check_unchanged(plan, "since the plan was made; make the plan again")
     targets = {output: out / output.name for output in plan.outputs}
     todo = {o: target for o, target in targets.items() if not publish.is_complete(target, plan, o)}
     if not todo:
@@ -84,7 +81,7 @@ def run(
 
                 report = stats(plan)
             _merge_shards(plan, partials, progress)
-            _check_unchanged(plan)
+            _check_unchanged(plan, "while merging; let it be finished, then merge again")
             for output, partial in partials.items():
                 publish.finish(plan, output, partial, todo[output], report)
             for line in report.warnings if unseen else ():
@@ -107,10 +104,10 @@ def run(
     return list(targets.values())
 
 
-def _check_unchanged(plan: Plan) -> None:
+def _check_unchanged(plan: Plan, when: str) -> None:
     for source in plan.sources:
         if file_stamps(source.path, source.files) != source.stamps:
-            raise UserError(f"{source.path}: changed while merging; let it be finished, then merge again")
+            raise UserError(f"{source.path}: changed {when}")
 
 
 def _check_ties(plan: Plan) -> None:
