@@ -109,6 +109,15 @@ def test_importing_the_package_is_light() -> None:
     assert output.stdout.strip() == "[]"
 
 
+def test_a_command_loads_only_its_own_subsystem() -> None:
+    code = "import sys, cef_env.cli\nprint(*(m for m in sys.modules if m.startswith('cef_env.')))"
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    loaded = {name.split(".")[1] for name in output.stdout.split()}
+    assert loaded == {"cli", "commands", "errors"}
+
+
 def test_the_plain_install_asks_for_no_heavy_package() -> None:
     import tomllib
 

@@ -1,5 +1,6 @@
 """`cef merge`: checkpoints and LoRA adapters at alphas inside and outside [0, 1]."""
 
+import gc
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -83,6 +84,7 @@ def merge(
             )
         made = plan_path(dict(zip(ks, checkpoints)), parse_alphas(coverage or ""), **options)
     _say_plan(made)
+    gc.freeze()  # what numba brought stays: no need to look for cycles in it during the merge
     report = stats(made, exact)
     _say_report(made, report)
     if dry_run:

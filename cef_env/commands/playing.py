@@ -5,7 +5,7 @@ import io
 import os
 import sys
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -13,7 +13,9 @@ from rich.text import Text
 from cef_env.commands.console import EnvOption, console, parse_options, plain
 from cef_env.commands.transcripts import OUTCOMES, show_content
 from cef_env.errors import UserError
-from cef_env.judge import JudgeResult, Outcome, Verdict
+
+if TYPE_CHECKING:
+    from cef_env.judge import JudgeResult, Outcome
 
 
 def play(
@@ -72,8 +74,10 @@ def _episode(env_id: str, env: Any, seed: int | None, problem: str | None) -> bo
     return False
 
 
-def _summary(result: JudgeResult, coverage: int | None, row: dict[str, Any], seconds: float) -> None:
+def _summary(result: "JudgeResult", coverage: int | None, row: dict[str, Any], seconds: float) -> None:
     """What came of it, and where to read it again."""
+    from cef_env.judge import Outcome, Verdict
+
     console.print()
     outcome = Text("=== ", style="bold").append(str(result.outcome), style=OUTCOMES[result.outcome])
     console.print(outcome.append(f", reward {row['reward']:g}"))
@@ -100,7 +104,7 @@ def _summary(result: JudgeResult, coverage: int | None, row: dict[str, Any], sec
         console.print(plain(line), markup=False, highlight=False, soft_wrap=True)
 
 
-def _keep(row: dict[str, Any], outcome: Outcome) -> str:
+def _keep(row: dict[str, Any], outcome: "Outcome") -> str:
     """Where the episode can be read again; nowhere if the cache cannot be written."""
     from cef_env.agents.base import Trajectory
     from cef_env.agents.journal import json_lines

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from cef_env.agents.trajectories import Row, read_rows
 from cef_env.commands.console import console, errors, plain
 from cef_env.commands.transcripts import OUTCOMES, show_episode
 from cef_env.errors import UserError
+
+if TYPE_CHECKING:
+    from cef_env.agents.trajectories import Row
 
 
 def show(
@@ -47,8 +49,10 @@ def show(
         show_episode(console, first[1], f"episode {first[0]}")
 
 
-def _rows(file: Path) -> Iterator[tuple[int, Row]]:
+def _rows(file: Path) -> "Iterator[tuple[int, Row]]":
     """The episodes of a file or of a folder, faults after the others."""
+    from cef_env.agents.trajectories import read_rows
+
     files = [file]
     if file.is_dir():
         files = [file / "trajectories.jsonl", file / "faults.jsonl"]
@@ -63,7 +67,7 @@ def _rows(file: Path) -> Iterator[tuple[int, Row]]:
             position += 1
 
 
-def _line(position: int, row: Row) -> None:
+def _line(position: int, row: "Row") -> None:
     """An episode in one line."""
     fault = "reason" in row
     outcome = "fault" if fault else row["outcome"]

@@ -9,13 +9,16 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.syntax import Syntax
 from rich.text import Text
 
-from cef_env.agents.trajectories import Row
 from cef_env.commands.console import plain
+
+if TYPE_CHECKING:
+    from cef_env.agents.trajectories import Row
 
 OUTCOMES = {
     "correct": "green",
@@ -113,7 +116,7 @@ def _show_call(console: Console, call: str) -> None:
     show_code(console, argument, LANGUAGES.get(name, "text"))
 
 
-def show_episode(console: Console, row: Row, title: str) -> None:
+def show_episode(console: Console, row: "Row", title: str) -> None:
     """A whole episode."""
     console.print(Text(plain(f"=== {title}: problem {row['problem_id']}"), style="bold"), soft_wrap=True)
     turn = 0
@@ -141,6 +144,6 @@ def show_episode(console: Console, row: Row, title: str) -> None:
     console.print(outcome, soft_wrap=True)
 
 
-def _of_reply(reply: Row) -> str:
+def _of_reply(reply: "Row") -> str:
     tokens = len(reply.get("token_ids", ()))
     return (f", {tokens:,} tokens" if tokens else "") + (", cut by its token budget" if reply["cut"] else "")
