@@ -12,6 +12,9 @@ from numba.extending import intrinsic
 
 from cef_env.merge.compiling import compiled
 
+_SIGN, _EXPONENT = np.uint64(1 << 63), np.uint64(0x7FF << 52)
+"""Bits of a float64."""
+
 
 @intrinsic
 def _fma(context, a, b, c):  # type: ignore[no-untyped-def]
@@ -33,15 +36,18 @@ def _upper_half(bits):  # type: ignore[no-untyped-def]
 
 @compiled()
 def _bfloat16(value):  # type: ignore[no-untyped-def]
-    """Bits of the bfloat16 nearest to the float64 `value`, ties to even.
+    """Bits of the bfloat16 nearest to the float64 `value`, ties to even; no number where it is too large.
 
-    Goes by way of a float32 "rounded to odd" (towards zero, last bit set where that lost anything), which
-    rounds on as `value` itself does: it never lies on a tie that is none (Boldo and Melquiond 2008).
+    Next to 1.5 * 2^45 times its octave, float64 has the steps that bfloat16 has next to `value`: adding that
+    rounds, taking it away is exact. Below 2^-126 the steps of bfloat16 get no smaller. What is left is a
+    bfloat16, which float32 holds.
     """
-    single = np.float32(value)
-    beyond = abs(value) - abs(np.float64(single))
-    toward_zero = np.uint32(single.view(np.uint32) - np.uint32(beyond < 0.0))
-    return _upper_half(np.uint32(toward_zero | np.uint32(beyond != 0.0)))
+    bits = np.float64(value).view(np.uint64)
+    octave = max(np.uint64(bits & _EXPONENT).view(np.float64), 2.0**-126)
+    near = octave * (1.5 * 2.0**45)
+    # A sum that is zero has lost the sign.
+    nearest = np.uint64(np.float64((value + near) - near).view(np.uint64) | np.uint64(bits & _SIGN))
+    return np.uint32(np.float32(nearest.view(np.float64)).view(np.uint32) >> np.uint32(16))
 
 
 @compiled()
@@ -145,10 +151,9 @@ def accumulate(total: np.ndarray, rest: np.ndarray, weight: float, values: np.nd
 
 @compiled("void(float64[::1], uint16[::1])")
 def to_bfloat16(values: np.ndarray, out: np.ndarray) -> None:
-    """Fill `out` (bfloat16 as uint16) with float64 `values`; infinite where they are too large."""
+    """Fill `out` (bfloat16 as uint16) with float64 `values`; infinite or NaN where they are too large."""
     for i in range(values.size):
-        value = values[i]
-        out[i] = np.uint16(_bfloat16(value)) if value == value else np.uint16(0x7FC0)
+        out[i] = np.uint16(_bfloat16(values[i]))
 
 
 @compiled("void(uint16[::1], float64[::1])")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from cef_env.errors import UserError
-from cef_env.merge.arithmetic import exact_octaves
+from cef_env.merge.arithmetic import exact_octaves, to_bfloat16
 from cef_env.merge.kernel import BLOCK, STORED, Chunk, Noise, widen
 from cef_env.merge.tensors import DTYPES as TORCH
 from cef_env.merge.tensors import blend, require_finite
@@ -224,6 +224,27 @@ def test_nearly_all_elements_are_the_float64_result_rounded(dtype, delta):
     for alpha in (-0.5, -0.1, 0.3, 0.75, 0.9, 1.1, 1.2, 1.25, 1.6, 3.0):
         expected = rounded(torch.lerp(low.double(), high.double(), alpha).numpy(), dtype)
         assert (blend(low, high, alpha, dtype).double().numpy() == expected).mean() >= 0.9999, alpha
+
+
+@pytest.mark.parametrize("sign", [0, 0x8000])
+def test_every_bfloat16_and_every_middle_of_two_rounds_to_the_right_bits(sign):
+    below = np.arange(0x7F80, dtype=np.uint16) | np.uint16(sign)
+    above = below + np.uint16(1)
+    low, high = widen(below), widen(above)
+    high[-1] = -(2.0**128) if sign else 2.0**128
+    middle = low + (high - low) / 2  # exact
+    even = np.where(below % 2 == 0, below, above)
+    for values, expected in (
+        (low, below),
+        (np.nextafter(low, high), below),
+        (np.nextafter(middle, low), below),
+        (middle, even),
+        (np.nextafter(middle, high), above),
+        (np.nextafter(high, low), above),
+    ):
+        got = np.empty_like(below)
+        to_bfloat16(values, got)
+        np.testing.assert_array_equal(got, expected)
 
 
 @given(st.integers(0, 0x7F7F), st.sampled_from([-1, 1]), st.integers(1, 52), st.booleans())
