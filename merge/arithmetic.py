@@ -12,6 +12,9 @@ from numba.extending import intrinsic
 
 from cef_env.merge.compiling import compiled
 
+INFINITY = 0x7F80
+"""Bits of the bfloat16, and all bits of a bfloat16's exponent."""
+
 _SIGN, _EXPONENT = np.uint64(1 << 63), np.uint64(0x7FF << 52)
 """Bits of a float64."""
 
@@ -78,7 +81,7 @@ def _merge32(low, high, alphas, outs, start, size):  # type: ignore[no-untyped-d
     largest, apart = np.uint32(0), np.uint32(0)
     for k in range(size):
         i = start + np.uint64(k)
-        left, right = np.uint32(low[i] & np.uint32(0x7F80)), np.uint32(high[i] & np.uint32(0x7F80))
+        left, right = np.uint32(low[i] & np.uint32(INFINITY)), np.uint32(high[i] & np.uint32(INFINITY))
         apart = max(apart, np.uint32(max(left, right) - min(left, right)))
         base = _float32(low[i])
         delta = _float32(high[i]) - base
@@ -93,7 +96,6 @@ TOGETHER = 6
 """Alphas at most that one call of `merge_bfloat16` takes; more at once are hardly faster."""
 
 _BLOCK = 512
-_OVERFLOW = 0x7F80
 
 
 @compiled(
@@ -113,7 +115,7 @@ def merge_bfloat16(
     Further apart its error is 2^-53 of the larger: too little to matter unless alpha is so near 1 that `low`
     vanishes. Give such alphas to `accumulate`.
 
-    Returns the largest of the magnitude bits of all `outs`: they are finite iff that is below 0x7F80.
+    Returns the largest of the magnitude bits of all `outs`: they are finite iff that is below `INFINITY`.
     """
     if octaves < 0:
         return _merge64(low, high, alphas, outs, np.uint64(0), low.size)
@@ -121,7 +123,7 @@ def merge_bfloat16(
     for block in range((low.size + _BLOCK - 1) // _BLOCK):
         start, size = np.uint64(block) * np.uint64(_BLOCK), min(_BLOCK, low.size - block * _BLOCK)
         top, apart = _merge32(low, high, alphas, outs, start, size)
-        if top >= _OVERFLOW or apart > octaves:
+        if top >= INFINITY or apart > octaves:
             top = _merge64(low, high, alphas, outs, start, size)
         largest = max(largest, top)
     return largest

@@ -17,6 +17,7 @@ import numpy as np
 
 from cef_env.errors import UserError
 from cef_env.merge.arithmetic import (
+    INFINITY,
     TOGETHER,
     accumulate,
     exact_octaves,
@@ -41,7 +42,7 @@ _STEP = 1 << 13
 _NEAR = 2.0**-20
 """To alpha 1: `merge_bfloat16` is exact enough only further away."""
 
-_INFINITY = {"BF16": 0x7F80, "F16": 0x7C00, "F32": 0x7F800000, "F64": 0x7FF0000000000000}
+_INFINITY = {"BF16": INFINITY, "F16": 0x7C00, "F32": 0x7F800000, "F64": 0x7FF0000000000000}
 _NAMES = {dtype: name for name, dtype in STORED.items() if name in _INFINITY}
 
 
@@ -115,7 +116,7 @@ class Chunk:
         if noise is None and self._is_fused(used):
             (_, low), (alpha, high) = used
             largest = merge_bfloat16(low, high, (alpha,), (merged,), exact_octaves(alpha))
-            return merged, bool(largest < _INFINITY["BF16"])
+            return merged, bool(largest < INFINITY)
         if noise is not None:
             noise.round(_sum(used), merged)
             return merged, all_finite(merged)
@@ -152,7 +153,7 @@ class Chunk:
         alphas = tuple(weights[i][1] for i in group)
         octaves = min(map(exact_octaves, alphas))
         largest = merge_bfloat16(low, high, alphas, tuple(outs[i] for i in group), octaves)
-        return {i: bool(largest < _INFINITY["BF16"]) or all_finite(outs[i]) for i in group}
+        return {i: bool(largest < INFINITY) or all_finite(outs[i]) for i in group}
 
     def _is_fused(self, terms: Sequence[tuple[float, np.ndarray]]) -> bool:
         """Whether `merge_bfloat16` is exact for these weights and sources."""
