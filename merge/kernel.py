@@ -4,14 +4,12 @@ theta = sum_i w_i * theta_i. Every element is the float64 nearest to that sum, h
 rounded to the dtype that is written; weights of 0 and 1 copy. bfloat16, which numpy does not know, is held
 as the uint16 of the same bits.
 
-Does *not* promise more than a choice between the two neighbours for `stochastic` rounding.
+Does *not* draw random numbers: see `stochastic.py`.
 """
 
-import hashlib
-import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +23,9 @@ from cef_env.merge.arithmetic import (
     merge_bfloat16,
     to_bfloat16,
 )
+
+if TYPE_CHECKING:
+    from cef_env.merge.stochastic import Noise
 
 STORED: dict[str, np.dtype[Any]] = {
     "BF16": np.dtype(np.uint16), "F16": np.dtype(np.float16), "F32": np.dtype(np.float32),
@@ -117,12 +118,14 @@ class Chunk:
             (_, low), (alpha, high) = used
             largest = merge_bfloat16(low, high, (alpha,), (merged,), exact_octaves(alpha))
             return merged, bool(largest < INFINITY)
-        if noise is not None:
-            noise.round(_sum(used), merged)
-            return merged, all_finite(merged)
-        for start in range(0, len(merged), _STEP):
-            part = slice(start, start + _STEP)
-            _round(_sum([(weight, source[part]) for weight, source in used]), merged[part])
+        step = _STEP if noise is None else BLOCK
+        for start in range(0, len(merged), step):
+            part = slice(start, start + step)
+            total = _sum([(weight, source[part]) for weight, source in used])
+            if noise is None:
+                round_to_nearest(total, merged[part])
+            else:
+                noise.round(total, merged[part], start // BLOCK)
         return merged, all_finite(merged)
 
     def merge_each(
@@ -179,45 +182,10 @@ def _sum(terms: Sequence[tuple[float, np.ndarray]]) -> np.ndarray:
     return total + rest
 
 
-def _round(values: np.ndarray, out: np.ndarray) -> None:
+def round_to_nearest(values: np.ndarray, out: np.ndarray) -> None:
     """Fill `out`, of any float dtype, with float64 `values`."""
     if out.dtype == STORED["BF16"]:
         to_bfloat16(values, out)
     else:
         with np.errstate(over="ignore"):  # is found in the result
             out[:] = values
-
-
-class Noise:
-    """Random numbers of stochastic rounding, for one tensor of one output from one block on.
-
-    They depend on seed, output, tensor and position alone, so they do not change with shards, chunks,
-    threads or a restart.
-    """
-
-    def __init__(self, seed: int, output: str, tensor: str, first_block: int) -> None:
-        text = f"{seed}\0{output}\0{tensor}".encode()
-        self._key = int.from_bytes(hashlib.sha256(text).digest()[:16], "little")
-        self._block = first_block
-
-    def round(self, values: np.ndarray, out: np.ndarray) -> None:
-        """Fill `out` with float64 `values`: with the neighbour above as often as the distances say."""
-        _round(values, out)
-        nearest = widen(out)
-        with np.errstate(invalid="ignore"):  # infinity, which the caller refuses
-            rest = values - nearest
-        away = (rest > 0) == (nearest >= 0)  # from zero
-        bits = signed_bits(out)
-        # Towards zero there is no step from zero itself, where `away` only tells the sign.
-        sign = np.where(rest < 0, np.iinfo(bits.dtype).min, 0).astype(bits.dtype)
-        other = np.where(nearest == 0, sign | 1, bits + np.where(away, 1, -1).astype(bits.dtype))
-        step = np.abs(widen(other.view(out.dtype)) - nearest)
-        moved = (rest != 0) & (self._uniform(values.size) * step < np.abs(rest))
-        bits[moved] = other[moved]
-
-    def _uniform(self, count: int) -> np.ndarray:
-        drawn = []
-        for block in range(math.ceil(count / BLOCK)):
-            stream = np.random.Philox(key=self._key, counter=[0, 0, self._block + block, 0])
-            drawn.append(stream.random_raw(min(BLOCK, count - block * BLOCK)))
-        return (np.concatenate(drawn) >> np.uint64(11)) * 2.0**-53

@@ -19,7 +19,7 @@ from cef_env.merge.compatibility import check, tokenizer_warnings
 from cef_env.merge.space import check_output
 
 if TYPE_CHECKING:
-    from cef_env.merge.kernel import Noise
+    from cef_env.merge.stochastic import Noise
 
 FORMAT = 4
 """Raised whenever the arithmetic or the layout of the output changes, so that no old output passes as new."""
@@ -101,10 +101,11 @@ class Plan:
 
     def noise(self, output: Output, tensor: str, start: int) -> "Noise | None":
         """Of stochastic rounding, for the elements of a tensor from `start` on, which begins a block."""
-        from cef_env.merge.kernel import BLOCK, Noise
-
         if self.round == "nearest":
             return None
+        from cef_env.merge.kernel import BLOCK
+        from cef_env.merge.stochastic import Noise
+
         return Noise(self.seed, output.name, tensor, start // BLOCK)
 
     def recipe(self, output: Output) -> dict[str, Any]:

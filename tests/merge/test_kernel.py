@@ -15,7 +15,8 @@ from hypothesis.extra.numpy import arrays
 
 from cef_env.errors import UserError
 from cef_env.merge.arithmetic import exact_octaves, to_bfloat16
-from cef_env.merge.kernel import BLOCK, STORED, Chunk, Noise, widen
+from cef_env.merge.kernel import BLOCK, STORED, Chunk, widen
+from cef_env.merge.stochastic import Noise
 from cef_env.merge.tensors import DTYPES as TORCH
 from cef_env.merge.tensors import blend, require_finite
 
