@@ -113,7 +113,7 @@ def merge_bfloat16(
     none) are computed in float32, where nothing is lost. Else the difference of two bfloat16 that are less
     than 2^45 apart has at most 53 bits, so float64 holds it, and the rest is one operation with one rounding.
     Further apart its error is 2^-53 of the larger: too little to matter unless alpha is so near 1 that `low`
-    vanishes. Give such alphas to `accumulate`.
+    vanishes. Give such alphas to `weighted_sum`.
 
     Returns the largest of the magnitude bits of all `outs`: they are finite iff that is below `INFINITY`.
     """
@@ -140,15 +140,35 @@ def exact_octaves(alpha: float) -> int:
     return octaves if octaves >= 8 else -1
 
 
-@compiled("void(float64[::1], float64[::1], float64, float64[::1])")
-def accumulate(total: np.ndarray, rest: np.ndarray, weight: float, values: np.ndarray) -> None:
-    """Add weight * values to the pairs; float64, one axis, equal lengths."""
-    for i in range(total.size):
+@compiled()
+def _accumulate(total, rest, weight, values):  # type: ignore[no-untyped-def]
+    """Add weight * values to the pairs."""
+    for k in range(values.size):
+        i = np.uint64(k)
         before, product = total[i], weight * values[i]
         after = before + product
         shift = after - before
         lost = (before - (after - shift)) + (product - shift)
         total[i], rest[i] = after, rest[i] + (lost + _fma(weight, values[i], -product))
+
+
+@compiled("void(float64[:, ::1], float64[::1], float64, float64[::1])")
+def weighted_sum(values: np.ndarray, weights: np.ndarray, more: float, out: np.ndarray) -> None:
+    """Fill `out` with sum_i weights[i] * values[i] + more * values[0], all float64, rounded once.
+
+    `values`: (terms, elements); `weights`: (terms,); `out`: (elements,).
+    """
+    total, rest = np.empty(_BLOCK), np.empty(_BLOCK)
+    for start in range(0, out.size, _BLOCK):
+        part = out[start : start + _BLOCK]
+        total[:], rest[:] = 0.0, 0.0
+        for i in range(len(weights)):
+            _accumulate(total, rest, weights[i], values[i, start : start + _BLOCK])
+            if i == 0 and more != 0.0:
+                _accumulate(total, rest, more, values[i, start : start + _BLOCK])
+        for k in range(part.size):
+            at = np.uint64(k)
+            part[at] = total[at] + rest[at]
 
 
 @compiled("void(float64[::1], uint16[::1])")
@@ -163,3 +183,34 @@ def from_bfloat16(values: np.ndarray, out: np.ndarray) -> None:
     """Fill `out` (float64) with the bfloat16 that uint16 `values` hold."""
     for i in range(values.size):
         out[i] = np.float64(_float32(values[i]))
+
+
+@compiled("void(float64[::1], uint16[::1])")
+def to_float16(values: np.ndarray, out: np.ndarray) -> None:
+    """Fill `out` (the bits of float16) with float64 `values`, ties to even; infinite where too large or NaN.
+
+    As `_bfloat16`, with three more bits and the smallest step 2^-24.
+    """
+    for i in range(values.size):
+        bits = np.float64(values[i]).view(np.uint64)
+        near = max(np.uint64(bits & _EXPONENT).view(np.float64), 2.0**-14) * (1.5 * 2.0**42)
+        size = abs((values[i] + near) - near)
+        size = size if size < 65536.0 else 65536.0  # what the bits of infinity would stand for
+        normal = np.uint32(
+            np.uint32(np.float32(size).view(np.uint32) - np.uint32(112 << 23)) >> np.uint32(13)
+        )
+        magnitude = normal if size >= 2.0**-14 else np.uint32(np.int32(size * 2.0**24))
+        out[i] = np.uint16(magnitude | np.uint32(np.uint64(bits >> np.uint64(48)) & np.uint64(0x8000)))
+
+
+@compiled("void(uint16[::1], float64[::1])")
+def from_float16(values: np.ndarray, out: np.ndarray) -> None:
+    """Fill `out` (float64) with the float16 that have the bits `values`."""
+    for i in range(values.size):
+        magnitude, sign = np.uint32(values[i] & np.uint16(0x7FFF)), np.uint32(values[i] & np.uint16(0x8000))
+        # The exponent of a float32 is greater by 112, of infinity and NaN by twice as much.
+        more = np.uint32(224 << 23) if magnitude >= np.uint32(0x7C00) else np.uint32(112 << 23)
+        normal = np.uint32(np.uint32(magnitude << np.uint32(13)) + more)
+        subnormal = np.float32(np.float32(np.int32(magnitude)) * np.float32(2.0**-24)).view(np.uint32)
+        bits = normal if magnitude >= np.uint32(0x400) else subnormal
+        out[i] = np.float64(np.uint32(bits | np.uint32(sign << np.uint32(16))).view(np.float32))

@@ -17,11 +17,13 @@ from cef_env.errors import UserError
 from cef_env.merge.arithmetic import (
     INFINITY,
     TOGETHER,
-    accumulate,
     exact_octaves,
     from_bfloat16,
+    from_float16,
     merge_bfloat16,
     to_bfloat16,
+    to_float16,
+    weighted_sum,
 )
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ def widen(values: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     wide = np.empty(values.size) if out is None else out
     if values.dtype == STORED["BF16"]:
         from_bfloat16(values, wide)
+    elif values.dtype == STORED["F16"]:
+        from_float16(values.view(np.uint16), wide)
     else:
         with np.errstate(invalid="ignore"):  # a NaN stays one
             wide[:] = values
@@ -168,24 +172,25 @@ class Chunk:
 
 def _sum(terms: Sequence[tuple[float, np.ndarray]]) -> np.ndarray:
     """The weighted sum in float64, rounded once; of two terms the first has what is missing to weight 1."""
-    values = [widen(source) for _, source in terms]
-    factors = [weight for weight, _ in terms]
+    weights, more = [weight for weight, _ in terms], 0.0
     if len(terms) == 2:
-        alpha = factors[1]
         # 1 - alpha in two parts, so that nothing cancels twice.
-        kept = 1.0 - alpha
-        values = [values[0], *values]
-        factors = [kept, float(1 - Fraction(alpha) - Fraction(kept)), alpha]
-    total, rest = np.zeros_like(values[0]), np.zeros_like(values[0])
-    for factor, value in zip(factors, values):
-        accumulate(total, rest, factor, value)
-    return total + rest
+        kept = 1.0 - weights[1]
+        weights[0], more = kept, float(1 - Fraction(weights[1]) - Fraction(kept))
+    values = np.empty((len(terms), terms[0][1].size))
+    for row, (_, source) in zip(values, terms):
+        widen(source, row)
+    total = np.empty(values.shape[1])
+    weighted_sum(values, np.array(weights), more, total)
+    return total
 
 
 def round_to_nearest(values: np.ndarray, out: np.ndarray) -> None:
     """Fill `out`, of any float dtype, with float64 `values`."""
     if out.dtype == STORED["BF16"]:
         to_bfloat16(values, out)
+    elif out.dtype == STORED["F16"]:
+        to_float16(values, out.view(np.uint16))
     else:
         with np.errstate(over="ignore"):  # is found in the result
             out[:] = values

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from cef_env.errors import UserError
-from cef_env.merge.arithmetic import exact_octaves, to_bfloat16
-from cef_env.merge.kernel import BLOCK, STORED, Chunk, widen
+from cef_env.merge.arithmetic import exact_octaves
+from cef_env.merge.kernel import BLOCK, STORED, Chunk, round_to_nearest, widen
 from cef_env.merge.stochastic import Noise
 from cef_env.merge.tensors import DTYPES as TORCH
 from cef_env.merge.tensors import blend, require_finite
@@ -228,11 +228,16 @@ def test_nearly_all_elements_are_the_float64_result_rounded(dtype, delta):
 
 
 @pytest.mark.parametrize("sign", [0, 0x8000])
-def test_every_bfloat16_and_every_middle_of_two_rounds_to_the_right_bits(sign):
-    below = np.arange(0x7F80, dtype=np.uint16) | np.uint16(sign)
+@pytest.mark.parametrize(
+    ("name", "infinity", "limit"), [("BF16", 0x7F80, 2.0**128), ("F16", 0x7C00, 65536.0)]
+)
+def test_every_number_of_16_bits_and_every_middle_of_two_rounds_to_the_right_bits(
+    name, infinity, limit, sign
+):
+    below = np.arange(infinity, dtype=np.uint16) | np.uint16(sign)
     above = below + np.uint16(1)
-    low, high = widen(below), widen(above)
-    high[-1] = -(2.0**128) if sign else 2.0**128
+    low, high = widen(below.view(STORED[name])), widen(above.view(STORED[name]))
+    high[-1] = -limit if sign else limit
     middle = low + (high - low) / 2  # exact
     even = np.where(below % 2 == 0, below, above)
     for values, expected in (
@@ -244,8 +249,22 @@ def test_every_bfloat16_and_every_middle_of_two_rounds_to_the_right_bits(sign):
         (np.nextafter(high, low), above),
     ):
         got = np.empty_like(below)
-        to_bfloat16(values, got)
+        round_to_nearest(values, got.view(STORED[name]))
         np.testing.assert_array_equal(got, expected)
+
+
+def test_every_float16_is_widened_as_numpy_does():
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    np.testing.assert_array_equal(widen(bits.view(np.float16)), bits.view(np.float16).astype(np.float64))
+
+
+@pytest.mark.parametrize("name", ["BF16", "F16"])
+def test_what_is_too_large_or_no_number_is_not_finite(name):
+    values = np.array([1e39, -1e39, 1e308, -1.7e308, math.inf, -math.inf, math.nan, -math.nan])
+    for value in values:
+        out = np.zeros(1, STORED[name])
+        round_to_nearest(np.array([value]), out)
+        assert not np.isfinite(widen(out)).any()
 
 
 @given(st.integers(0, 0x7F7F), st.sampled_from([-1, 1]), st.integers(1, 52), st.booleans())
