@@ -1,6 +1,7 @@
 """Compiles functions with numba, once for a machine: the first import of a module that uses this takes some
 seconds, later ones read numba's cache.
 
+That cache asks only whether a function's own file has changed, so what it calls belongs into the same file.
 Does *not* fall back to interpreted Python where there is nowhere to keep that cache: it says what to set.
 """
 

@@ -30,3 +30,8 @@ def rounded(values: np.ndarray, dtype: torch.dtype) -> np.ndarray:
     bits, smallest = LAYOUT[dtype]
     step = np.maximum(np.frexp(values)[1] - bits, smallest)
     return np.ldexp(np.rint(np.ldexp(values, -step)), step)
+
+
+def array(values: torch.Tensor) -> np.ndarray:
+    """The array that the kernel holds these values in."""
+    return values.view(torch.uint16).numpy() if values.dtype == torch.bfloat16 else values.numpy()

@@ -15,12 +15,11 @@ from hypothesis.extra.numpy import arrays
 
 from cef_env.errors import UserError
 from cef_env.merge.arithmetic import exact_octaves
-from cef_env.merge.kernel import BLOCK, STORED, Chunk, round_to_nearest, widen
-from cef_env.merge.stochastic import Noise
+from cef_env.merge.kernel import STORED, Chunk, widen
 from cef_env.merge.tensors import DTYPES as TORCH
 from cef_env.merge.tensors import blend, require_finite
 
-from .checkpoints import LAYOUT, rounded
+from .checkpoints import array, rounded
 
 ALPHAS = st.floats(-3, 3, allow_nan=False)
 VALUES = arrays(np.float32, 24, elements=st.floats(-200, 200, width=32, allow_subnormal=False))
@@ -60,10 +59,6 @@ def assert_exact(low: torch.Tensor, high: torch.Tensor, alpha: float, got: torch
     expected = rounded(exactly([low, high], [1 - Fraction(alpha), Fraction(alpha)]), got.dtype)
     expected[np.abs(expected) > torch.finfo(got.dtype).max] *= math.inf
     np.testing.assert_array_equal(got.double().numpy(), expected)
-
-
-def array(values: torch.Tensor) -> np.ndarray:
-    return values.view(torch.uint16).numpy() if values.dtype == torch.bfloat16 else values.numpy()
 
 
 @given(VALUES, VALUES, st.one_of(ALPHAS, NICE), DTYPES, DTYPES)
@@ -227,60 +222,6 @@ def test_nearly_all_elements_are_the_float64_result_rounded(dtype, delta):
         assert (blend(low, high, alpha, dtype).double().numpy() == expected).mean() >= 0.9999, alpha
 
 
-@pytest.mark.parametrize("sign", [0, 0x8000])
-@pytest.mark.parametrize(
-    ("name", "infinity", "limit"), [("BF16", 0x7F80, 2.0**128), ("F16", 0x7C00, 65536.0)]
-)
-def test_every_number_of_16_bits_and_every_middle_of_two_rounds_to_the_right_bits(
-    name, infinity, limit, sign
-):
-    below = np.arange(infinity, dtype=np.uint16) | np.uint16(sign)
-    above = below + np.uint16(1)
-    low, high = widen(below.view(STORED[name])), widen(above.view(STORED[name]))
-    high[-1] = -limit if sign else limit
-    middle = low + (high - low) / 2  # exact
-    even = np.where(below % 2 == 0, below, above)
-    for values, expected in (
-        (low, below),
-        (np.nextafter(low, high), below),
-        (np.nextafter(middle, low), below),
-        (middle, even),
-        (np.nextafter(middle, high), above),
-        (np.nextafter(high, low), above),
-    ):
-        got = np.empty_like(below)
-        round_to_nearest(values, got.view(STORED[name]))
-        np.testing.assert_array_equal(got, expected)
-
-
-def test_every_float16_is_widened_as_numpy_does():
-    bits = np.arange(1 << 16, dtype=np.uint16)
-    np.testing.assert_array_equal(widen(bits.view(np.float16)), bits.view(np.float16).astype(np.float64))
-
-
-@pytest.mark.parametrize("name", ["BF16", "F16"])
-def test_what_is_too_large_or_no_number_is_not_finite(name):
-    values = np.array([1e39, -1e39, 1e308, -1.7e308, math.inf, -math.inf, math.nan, -math.nan])
-    for value in values:
-        out = np.zeros(1, STORED[name])
-        round_to_nearest(np.array([value]), out)
-        assert not np.isfinite(widen(out)).any()
-
-
-@given(st.integers(0, 0x7F7F), st.sampled_from([-1, 1]), st.integers(1, 52), st.booleans())
-@settings(max_examples=500, deadline=None)
-def test_next_to_a_tie_is_not_a_tie(bits, side, closeness, negative):
-    """Just above and just below the middle of two bfloat16, as near as float64 can be: float32 sees ties."""
-    low = torch.tensor([bits], dtype=torch.int16).view(torch.bfloat16).double().item()
-    high = torch.tensor([bits + 1], dtype=torch.int16).view(torch.bfloat16).double().item()
-    middle = low + (high - low) / 2 if math.isfinite(high) else torch.finfo(torch.float32).max
-    value = np.array([middle * (1 + side * 2.0**-closeness)]) * (-1 if negative else 1)
-    got, _ = Chunk([value], "BF16").merge((1.0,))
-    expected = rounded(value, torch.bfloat16)
-    expected[np.abs(expected) > torch.finfo(torch.bfloat16).max] *= math.inf
-    np.testing.assert_array_equal(widen(got), expected)
-
-
 @pytest.mark.parametrize("name", ["BF16", "F16", "F32", "F64"])
 def test_sources_that_need_no_rounding_are_copied_between_dtypes(name):
     values = torch.arange(-256, 256).double() / 8
@@ -317,44 +258,6 @@ def test_finite_check_agrees_with_torch(dtype, bad):
     values[999] = bad
     with pytest.raises(UserError, match=r"layer.weight holds NaN or infinity; do something"):
         require_finite(values, "layer.weight", "do something")
-
-
-def drawn(noise: Noise, values: np.ndarray, name: str = "BF16") -> np.ndarray:
-    out = np.empty(len(values), STORED[name])
-    noise.round(values, out)
-    return widen(out)
-
-
-@pytest.mark.parametrize("name", ["BF16", "F16", "F32"])
-@pytest.mark.parametrize("sign", [-1, 1])
-@pytest.mark.parametrize("quarters", [1, 3])
-@pytest.mark.parametrize("octave", [0, -140])
-def test_stochastic_rounding_is_one_of_the_two_neighbours_and_without_bias(name, sign, quarters, octave):
-    """Also from the largest below a power of two, and between zero and the smallest number of all."""
-    bits, smallest = LAYOUT[TORCH[name]]
-    step = 2.0 ** (1 - bits) if octave == 0 else 2.0**smallest
-    below = sign * (1.0 if octave == 0 else 0.0)
-    got = drawn(Noise(0, "alpha_0.5", "w", 0), np.full(1 << 18, below + sign * step * quarters / 4), name)
-    assert set(got.tolist()) == {below, below + sign * step}
-    assert (got != below).mean() == pytest.approx(quarters / 4, abs=0.004)  # four standard errors
-
-
-def test_stochastic_rounding_depends_on_position_seed_and_name_only():
-    values = np.linspace(-1, 1, 4 * BLOCK)
-    whole = drawn(Noise(3, "a", "w", 0), values)
-    parts = [drawn(Noise(3, "a", "w", i), values[i * BLOCK : (i + 2) * BLOCK]) for i in (0, 2)]
-    assert (whole == np.concatenate(parts)).all()
-    for other in (Noise(4, "a", "w", 0), Noise(3, "b", "w", 0), Noise(3, "a", "v", 0), Noise(3, "a", "w", 1)):
-        assert (whole != drawn(other, values)).any()
-
-
-def test_stochastic_rounding_leaves_what_needs_no_rounding():
-    low, high = (array(torch.randn(100).bfloat16()) for _ in range(2))
-    for alpha, source in ((0.0, low), (1.0, high)):
-        got, _ = Chunk([low, high], "BF16").merge((1 - alpha, alpha), noise=Noise(0, "a", "w", 0))
-        assert (got == source).all()
-    values = widen(low)
-    assert (drawn(Noise(0, "a", "w", 0), values) == values).all()
 
 
 def test_no_folder_for_compiled_code_is_one_line():
