@@ -185,32 +185,59 @@ def from_bfloat16(values: np.ndarray, out: np.ndarray) -> None:
         out[i] = np.float64(_float32(values[i]))
 
 
-@compiled("void(float64[::1], uint16[::1])")
-def to_float16(values: np.ndarray, out: np.ndarray) -> None:
-    """Fill `out` (the bits of float16) with float64 `values`, ties to even; infinite where too large or NaN.
+@compiled()
+def _float16(value):  # type: ignore[no-untyped-def]
+    """Bits of the float16 nearest to the float64 `value`, ties to even; infinite where too large or NaN.
 
     As `_bfloat16`, with three more bits and the smallest step 2^-24.
     """
+    bits = np.float64(value).view(np.uint64)
+    near = max(np.uint64(bits & _EXPONENT).view(np.float64), 2.0**-14) * (1.5 * 2.0**42)
+    size = abs((value + near) - near)
+    size = size if size < 65536.0 else 65536.0  # what the bits of infinity would stand for
+    single = np.float32(size).view(np.uint32)  # its exponent is greater by 112
+    normal = np.uint32(np.uint32(single - np.uint32(112 << 23)) >> np.uint32(13))
+    magnitude = normal if size >= 2.0**-14 else np.uint32(np.int32(size * 2.0**24))
+    return np.uint32(magnitude | np.uint32(np.uint64(bits >> np.uint64(48)) & np.uint64(0x8000)))
+
+
+@compiled()
+def _from_float16(bits):  # type: ignore[no-untyped-def]
+    """The value of the float16 with these bits, as float64."""
+    magnitude, sign = np.uint32(bits & np.uint16(0x7FFF)), np.uint32(bits & np.uint16(0x8000))
+    # The exponent of a float32 is greater by 112, of infinity and NaN by twice as much.
+    more = np.uint32(224 << 23) if magnitude >= np.uint32(0x7C00) else np.uint32(112 << 23)
+    normal = np.uint32(np.uint32(magnitude << np.uint32(13)) + more)
+    subnormal = np.float32(np.float32(np.int32(magnitude)) * np.float32(2.0**-24)).view(np.uint32)
+    single = normal if magnitude >= np.uint32(0x400) else subnormal
+    return np.float64(np.uint32(single | np.uint32(sign << np.uint32(16))).view(np.float32))
+
+
+@compiled("uint32(uint16[::1], uint16[::1], float64, uint16[::1])")
+def merge_float16(low: np.ndarray, high: np.ndarray, alpha: float, out: np.ndarray) -> np.uint32:
+    """Fill `out` with low + alpha * (high - low), all the bits of float16, one axis, equal lengths.
+
+    float64 holds every difference of two float16, and the rest is one operation with one rounding.
+    Returns the largest of the magnitude bits: `out` is finite iff that is below 0x7C00.
+    """
+    largest = np.uint32(0)
+    for i in range(low.size):
+        base = _from_float16(low[i])
+        bits = _float16(_fma(alpha, _from_float16(high[i]) - base, base))
+        out[i] = np.uint16(bits)
+        largest = max(largest, np.uint32(bits & np.uint32(0x7FFF)))
+    return largest
+
+
+@compiled("void(float64[::1], uint16[::1])")
+def to_float16(values: np.ndarray, out: np.ndarray) -> None:
+    """Fill `out` (the bits of float16) with float64 `values`; infinite where too large or NaN."""
     for i in range(values.size):
-        bits = np.float64(values[i]).view(np.uint64)
-        near = max(np.uint64(bits & _EXPONENT).view(np.float64), 2.0**-14) * (1.5 * 2.0**42)
-        size = abs((values[i] + near) - near)
-        size = size if size < 65536.0 else 65536.0  # what the bits of infinity would stand for
-        normal = np.uint32(
-            np.uint32(np.float32(size).view(np.uint32) - np.uint32(112 << 23)) >> np.uint32(13)
-        )
-        magnitude = normal if size >= 2.0**-14 else np.uint32(np.int32(size * 2.0**24))
-        out[i] = np.uint16(magnitude | np.uint32(np.uint64(bits >> np.uint64(48)) & np.uint64(0x8000)))
+        out[i] = np.uint16(_float16(values[i]))
 
 
 @compiled("void(uint16[::1], float64[::1])")
 def from_float16(values: np.ndarray, out: np.ndarray) -> None:
     """Fill `out` (float64) with the float16 that have the bits `values`."""
     for i in range(values.size):
-        magnitude, sign = np.uint32(values[i] & np.uint16(0x7FFF)), np.uint32(values[i] & np.uint16(0x8000))
-        # The exponent of a float32 is greater by 112, of infinity and NaN by twice as much.
-        more = np.uint32(224 << 23) if magnitude >= np.uint32(0x7C00) else np.uint32(112 << 23)
-        normal = np.uint32(np.uint32(magnitude << np.uint32(13)) + more)
-        subnormal = np.float32(np.float32(np.int32(magnitude)) * np.float32(2.0**-24)).view(np.uint32)
-        bits = normal if magnitude >= np.uint32(0x400) else subnormal
-        out[i] = np.float64(np.uint32(bits | np.uint32(sign << np.uint32(16))).view(np.float32))
+        out[i] = _from_float16(values[i])

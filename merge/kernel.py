@@ -21,6 +21,7 @@ from cef_env.merge.arithmetic import (
     from_bfloat16,
     from_float16,
     merge_bfloat16,
+    merge_float16,
     to_bfloat16,
     to_float16,
     weighted_sum,
@@ -91,7 +92,7 @@ class Chunk:
 
     def __init__(self, sources: Sequence[np.ndarray], dtype: str) -> None:
         self.sources, self.dtype = sources, dtype
-        self._narrow = dtype == "BF16" and all(source.dtype == STORED["BF16"] for source in sources)
+        self._narrow = dtype in ("BF16", "F16") and all(source.dtype == STORED[dtype] for source in sources)
 
     def require_finite_sources(self, names: Sequence[str], what: str) -> None:
         """Raise a `UserError` that names the source with a NaN or an infinity.
@@ -120,8 +121,12 @@ class Chunk:
         merged = np.empty(len(used[0][1]), STORED[self.dtype]) if out is None else out
         if noise is None and self._is_fused(used):
             (_, low), (alpha, high) = used
-            largest = merge_bfloat16(low, high, (alpha,), (merged,), exact_octaves(alpha))
-            return merged, bool(largest < INFINITY)
+            if self.dtype == "BF16":
+                largest = merge_bfloat16(low, high, (alpha,), (merged,), exact_octaves(alpha))
+            else:
+                low, high, bits = (values.view(np.uint16) for values in (low, high, merged))
+                largest = merge_float16(low, high, alpha, bits)
+            return merged, bool(largest < _INFINITY[self.dtype])
         step = _STEP if noise is None else BLOCK
         for start in range(0, len(merged), step):
             part = slice(start, start + step)
@@ -141,7 +146,7 @@ class Chunk:
         """`merge(weights[i], outs[i], noises[i])` for every i, for less than one by one costs."""
         groups: dict[bool, list[int]] = {True: [], False: []}
         for i, (each, noise) in enumerate(zip(weights, noises)):
-            if noise is None and self._is_fused(list(zip(each, self.sources))):
+            if noise is None and self.dtype == "BF16" and self._is_fused(list(zip(each, self.sources))):
                 groups[exact_octaves(each[1]) >= 0].append(i)
         finite: dict[int, bool] = {}
         for group in groups.values():
@@ -163,7 +168,7 @@ class Chunk:
         return {i: bool(largest < INFINITY) or all_finite(outs[i]) for i in group}
 
     def _is_fused(self, terms: Sequence[tuple[float, np.ndarray]]) -> bool:
-        """Whether `merge_bfloat16` is exact for these weights and sources."""
+        """Whether `merge_bfloat16` or `merge_float16` is exact for these weights and sources."""
         return (
             self._narrow and len(terms) == 2 and all(weight != 0.0 for weight, _ in terms)
             and abs(1.0 - terms[1][0]) > _NEAR
