@@ -39,14 +39,14 @@ def _upper_half(bits):  # type: ignore[no-untyped-def]
 
 @compiled()
 def _bfloat16(value):  # type: ignore[no-untyped-def]
-    """Bits of the bfloat16 nearest to the float64 `value`, ties to even; no number where it is too large.
+    """Bits of the bfloat16 nearest to the float64 `value`, ties to even; infinity where it is too large.
 
     Next to 1.5 * 2^45 times its octave, float64 has the steps that bfloat16 has next to `value`: adding that
-    rounds, taking it away is exact. Below 2^-126 the steps of bfloat16 get no smaller. What is left is a
-    bfloat16, which float32 holds.
+    rounds, taking it away is exact. Below 2^-126 the steps of bfloat16 get no smaller, from 2^128 on there
+    are none. What is left is a bfloat16, which float32 holds.
     """
     bits = np.float64(value).view(np.uint64)
-    octave = max(np.uint64(bits & _EXPONENT).view(np.float64), 2.0**-126)
+    octave = min(max(np.uint64(bits & _EXPONENT).view(np.float64), 2.0**-126), 2.0**128)
     near = octave * (1.5 * 2.0**45)
     # A sum that is zero has lost the sign.
     nearest = np.uint64(np.float64((value + near) - near).view(np.uint64) | np.uint64(bits & _SIGN))
@@ -173,7 +173,7 @@ def weighted_sum(values: np.ndarray, weights: np.ndarray, more: float, out: np.n
 
 @compiled("void(float64[::1], uint16[::1])")
 def to_bfloat16(values: np.ndarray, out: np.ndarray) -> None:
-    """Fill `out` (bfloat16 as uint16) with float64 `values`; infinite or NaN where they are too large."""
+    """Fill `out` (bfloat16 as uint16) with float64 `values`; infinite where they are too large."""
     for i in range(values.size):
         out[i] = np.uint16(_bfloat16(values[i]))
 

@@ -1,6 +1,10 @@
 """The model card of a merged checkpoint: its recipe, and what rounding left of it."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from cef_env.merge.compatibility import TOKENIZER
 
 if TYPE_CHECKING:
     from cef_env.merge.planning import Output, Plan
@@ -15,7 +19,10 @@ def model_card(plan: "Plan", output: "Output", record: dict[str, Any]) -> str:
     effective = record["effective_weights"]
     after = "undefined, sources are equal" if effective is None else ", ".join(f"{w:.6g}" for w in effective)
     rounding = f"stochastic, seed {plan.seed}" if plan.round == "stochastic" else "nearest"
-    tokenizer = names[0 if plan.tokenizer_from == "low" else -1]
+    side = 0 if plan.tokenizer_from == "low" else -1
+    held = any((plan.sources[side].path / name).is_file() for name in TOKENIZER)
+    of = names[side]
+    tokenizer = f"tokenizer and chat template those of {of}" if held else f"{of} has no tokenizer"
     lines = [
         "---",
         "library_name: transformers",
@@ -38,8 +45,18 @@ def model_card(plan: "Plan", output: "Output", record: dict[str, Any]) -> str:
         f"| weights equal in all sources | {record['frac_unchanged']:.2%} |",
         f"| weights equal to {names[-1]}'s | {record['frac_equal_high']:.2%} |",
         "",
-        f"Config and generation config are those of {names[-1]}, tokenizer and chat template those of",
-        f"{tokenizer}. `cef_merge.json` holds the full record.",
+        f"Config and generation config are those of {names[-1]}, {tokenizer}.",
+        "`cef_merge.json` holds the full record.",
         *(f"\nWarning: {line}." for line in record["warnings"]),
     ]
     return "\n".join(lines) + "\n"
+
+
+def short_names(paths: Sequence[Path]) -> list[str]:
+    """The ends of `paths`, as long as it takes to tell them apart: low/model and high/model."""
+    parts = [path.resolve().parts for path in paths]
+    for length in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(each[-length:]) for each in parts]
+        if len(set(names)) == len(set(parts)):
+            break
+    return names

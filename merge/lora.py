@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from cef_env.errors import UserError
 from cef_env.files import folder_atomic
+from cef_env.merge.card import short_names
 from cef_env.merge.checkpoint import read_json
 from cef_env.merge.planning import positions
 
@@ -267,14 +268,13 @@ def _write(
 ) -> None:
     from safetensors.torch import save_file
 
-    low, high = pair
     targets = [adapter.config.get("target_modules") for adapter in pair]
     if all(isinstance(target, list) for target in targets):
         merged = sorted({name for target in targets for name in target or ()})
     else:  # regular expressions: name the modules that are there
         merged = sorted({_NAME.fullmatch(name)["module"].split(".")[-1] for name in tensors})  # type: ignore[index]
     config = {
-        **high.config, "r": rank, "lora_alpha": rank, "rank_pattern": {}, "alpha_pattern": {},
+        **pair[1].config, "r": rank, "lora_alpha": rank, "rank_pattern": {}, "alpha_pattern": {},
         "use_rslora": False, "target_modules": merged, "layers_to_transform": None, "layers_pattern": None,
         "lora_dropout": 0.0, "inference_mode": True, "init_lora_weights": True,
     }  # fmt: skip
@@ -289,13 +289,14 @@ def _write(
         if bases[0] != bases[1]
         else []
     )
-    record = {"alpha": recipe["alpha"], "low": low.path.resolve().name, "high": high.path.resolve().name,
+    low, high = short_names([adapter.path for adapter in pair])
+    record = {"alpha": recipe["alpha"], "low": low, "high": high,
               "warnings": warnings, "recipe": recipe}  # fmt: skip
     (folder / "cef_merge.json").write_text(json.dumps(record, indent=2) + "\n")
     (folder / "README.md").write_text(
         "---\nlibrary_name: peft\ntags: [lora, merge, cef-env]\n---\n"
-        f"# {record['low']} and {record['high']} at alpha {recipe['alpha']:g}\n\n"
-        f"LoRA adapter of rank {rank}: the exact weighted average {recipe['alpha']:g} * {record['high']} + "
-        f"{1 - recipe['alpha']:g} * {record['low']} of two adapters\n"
+        f"# {low} and {high} at alpha {recipe['alpha']:g}\n\n"
+        f"LoRA adapter of rank {rank}: the exact weighted average {recipe['alpha']:g} * {high} + "
+        f"{1 - recipe['alpha']:g} * {low} of two adapters\n"
         "(arXiv 2605.28751), made by cef-env without training.\n"
     )

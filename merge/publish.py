@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from cef_env.errors import UserError
 from cef_env.files import sync_folder, write_json
-from cef_env.merge.card import model_card
+from cef_env.merge.card import model_card, short_names
 from cef_env.merge.checkpoint import INDEX, SINGLE, read_json
 from cef_env.merge.compatibility import TOKENIZER
 from cef_env.merge.planning import OUT_DTYPES, Output, Plan
+from cef_env.merge.space import RECORD
 
 if TYPE_CHECKING:
     from cef_env.merge.statistics import Report
 
-RECORD = "cef_merge.json"
 _BEGUN = "begun.json"
 """In a partial directory only: the input files as they were when it was begun."""
 
@@ -34,21 +34,6 @@ _TEMPLATES = "additional_chat_templates"
 
 class BegunWithOtherInputsError(UserError):
     """An interrupted merge cannot be continued: its inputs are not what they were."""
-
-
-def is_complete(target: Path, plan: Plan, output: Output) -> bool:
-    """Whether `target` is the finished `output`; a `UserError` if it is anything else."""
-    if not target.exists():
-        return False
-    recipe = plan.recipe(output)
-    held = read_json(target / RECORD).get("recipe") if (target / RECORD).is_file() else None
-    if held == recipe:
-        return True
-    differs = [key for key in recipe if not isinstance(held, dict) or held.get(key) != recipe[key]]
-    what = f" (its recipe has other {', '.join(differs)})" if held else ""
-    raise UserError(
-        f"{target}: exists and holds something else{what}; remove it or choose another output directory"
-    )
 
 
 def begin(plan: Plan, out: Path, partials: dict[Output, Path]) -> None:
@@ -84,12 +69,12 @@ def finish(plan: Plan, output: Output, partial: Path, target: Path, report: "Rep
         weight_map = {name: file for file, names in plan.shards for name in names}
         index = {"metadata": {"total_size": plan.bytes_per_output}, "weight_map": weight_map}
         _write_text(partial / INDEX, json.dumps(index, indent=2) + "\n")
+    names = short_names([source.path for source in plan.sources])
     record = {
         **({plan.axis: output.position} if output.position is not None else {}),
         "sources": [
-            {"label": label, "name": source.path.resolve().name, "weight": weight,
-             "fingerprint": source.fingerprint}
-            for label, source, weight in zip(plan.labels, plan.sources, output.weights)
+            {"label": label, "name": name, "weight": weight, "fingerprint": source.fingerprint}
+            for label, name, source, weight in zip(plan.labels, names, plan.sources, output.weights)
         ],
         **report.outputs[output.name],
         "warnings": [*plan.warnings, *report.outputs[output.name]["warnings"]],

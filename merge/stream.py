@@ -28,7 +28,7 @@ from cef_env.files import exclusive, sync_folder
 from cef_env.merge import publish
 from cef_env.merge.checkpoint import FLOATS, ITEM_BYTES, Checkpoint, TensorInfo, file_stamps
 from cef_env.merge.planning import Output, Plan
-from cef_env.merge.space import check_output
+from cef_env.merge.space import check_output, is_complete
 
 if TYPE_CHECKING:
     from cef_env.merge.reading import Reader
@@ -66,7 +66,7 @@ def run(
     check_output(plan, out)
     _check_unchanged(plan, "since the plan was made; make the plan again")
     targets = {output: out / output.name for output in plan.outputs}
-    todo = {o: target for o, target in targets.items() if not publish.is_complete(target, plan, o)}
+    todo = {o: target for o, target in targets.items() if not is_complete(target, plan, o)}
     if not todo:
         return list(targets.values())
     out.mkdir(parents=True, exist_ok=True)

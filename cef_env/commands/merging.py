@@ -36,7 +36,10 @@ def merge(
         ),
     ],
     out: Out,
-    alpha: Annotated[str | None, typer.Option(help="Numbers and ranges: -0.5:1.5:0.25 or 0.5,1.2")] = None,
+    alphas: Annotated[
+        list[str] | None,
+        typer.Option("--alpha", help="Numbers and ranges: -0.5:1.5:0.25 or 0.5,1.2. Repeatable."),
+    ] = None,
     weights: Annotated[
         list[str] | None,
         typer.Option(help="Weights that sum to 1, one per checkpoint: 0.5,0.7,-0.2. Repeatable."),
@@ -54,9 +57,11 @@ def merge(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and measure; write nothing.")] = False,
 ) -> None:
     """Writes theta(alpha) = alpha * HIGH + (1 - alpha) * LOW for every alpha."""
-    from cef_env.merge import plan, plan_path, plan_sum, run, stats
+    with errors.status("loading; the first time on a machine this compiles for some seconds"):
+        from cef_env.merge import plan, plan_path, plan_sum, run, stats
     from cef_env.merge.lora import is_adapter
 
+    alpha = ",".join(alphas) if alphas else None
     if [alpha, weights or None, at].count(None) != 2:
         raise UserError("give one of --alpha, --weights, or --at with --coverage")
     if (at is None) != (coverage is None):
@@ -65,7 +70,13 @@ def merge(
         raise UserError(
             f"--alpha needs two checkpoints, got {len(checkpoints)}; see --weights and --at for more"
         )
-    if any(is_adapter(path) for path in checkpoints):
+    adapters = [path for path in checkpoints if is_adapter(path)]
+    if adapters and len(adapters) < len(checkpoints):
+        raise UserError(
+            f"{adapters[0]}: is an adapter, others are models; give adapters only, or merge it into its base "
+            "first (merge_and_unload)"
+        )
+    if adapters:
         _adapters(checkpoints, out, alpha, out_dtype, dry_run)
         return
     options: dict[str, Any] = {
@@ -105,8 +116,8 @@ def _adapters(
     if alpha is None:
         raise UserError("adapters are merged two at a time: use --alpha")
     alphas = parse_alphas(alpha)
+    _say_adapters(plan_adapters(checkpoints[0], checkpoints[1], alphas, out, out_dtype or "float32"))
     if dry_run:
-        _say_adapters(plan_adapters(checkpoints[0], checkpoints[1], alphas, out, out_dtype or "float32"))
         return
     for path in merge_adapters(checkpoints[0], checkpoints[1], alphas, out, out_dtype or "float32"):
         console.print(escape(str(path)), soft_wrap=True)
@@ -204,7 +215,7 @@ def parse_alphas(text: str) -> list[float]:
         count = (stop - start) / step
         if not count < MAX_OUTPUTS:
             raise UserError(
-                f"alpha range {part!r} has {count + 1:.3g} values; one merge writes at most {MAX_OUTPUTS}"
+                f"alpha range {part!r} has {count + 1:.7g} values; one merge writes at most {MAX_OUTPUTS}"
             )
         alphas += [
             round(start + i * step, 10) for i in range(round(count) + 1) if start + i * step <= stop + 1e-9

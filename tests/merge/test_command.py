@@ -44,6 +44,43 @@ def test_a_dry_run_measures_and_writes_nothing(pair, tmp_path):
         assert part in done.stderr
 
 
+def test_a_dry_run_refuses_what_the_merge_would_refuse(checkpoint, tmp_path):
+    low, high, other = (checkpoint(name, seed) for seed, name in enumerate(("low", "high", "other")))
+    assert cef(low, high, "--alpha", 0.5, "--out", tmp_path / "out").returncode == 0
+    done = cef(low, other, "--alpha", 0.5, "--out", tmp_path / "out", "--dry-run")
+    assert done.returncode == 2
+    assert "alpha_0.5: exists and holds something else (its recipe has other fingerprints)" in done.stderr
+    assert "rms of the delta" not in done.stderr  # before anything is measured
+
+
+def test_alpha_may_be_given_more_than_once(pair, tmp_path):
+    done = cef(*pair, "--alpha", "0.5", "--alpha", "1.2,1.5", "--out", tmp_path / "out")
+    assert [Path(line).name for line in done.stdout.split()] == ["alpha_0.5", "alpha_1.2", "alpha_1.5"]
+
+
+def test_checkpoints_of_one_name_are_told_apart_by_their_folders(checkpoint, tmp_path):
+    for seed, name in enumerate(("low", "high")):
+        (tmp_path / name).mkdir()
+        checkpoint(f"{name}/model", seed)
+    (tmp_path / "high/model/tokenizer.json").unlink()
+    (tmp_path / "high/model/chat_template.jinja").unlink()
+    done = cef(tmp_path / "low/model", tmp_path / "high/model", "--alpha", 0.5, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    record = json.loads((tmp_path / "out/alpha_0.5/cef_merge.json").read_text())
+    assert [source["name"] for source in record["sources"]] == ["low/model", "high/model"]
+    card = (tmp_path / "out/alpha_0.5/README.md").read_text()
+    assert "theta = 0.5 * low/model + 0.5 * high/model" in card
+    assert "those of high/model, high/model has no tokenizer." in card
+
+
+def test_an_adapter_beside_a_model_is_named(pair, tmp_path):
+    adapter = make(tmp_path / "adapter", 0, rank=2)
+    for both in ((pair[0], adapter), (adapter, pair[1])):
+        done = cef(*both, "--alpha", 0.5, "--out", tmp_path / "out")
+        assert done.returncode == 2
+        assert f"{adapter}: is an adapter, others are models" in done.stderr
+
+
 def test_more_than_two_checkpoints(checkpoint, tmp_path):
     paths = [checkpoint(name, seed) for seed, name in enumerate("abc")]
     done = cef(*paths, "--weights", "0.5,0.7,-0.2", "--out", tmp_path / "sum")
@@ -102,12 +139,6 @@ def test_a_dry_run_refuses_adapters_as_the_merge_does(tmp_path):
     done = cef(low, high, "--alpha", "0.5", "--out", tmp_path / "out", "--dry-run")
     assert done.returncode == 2
     assert "use_dora is not supported" in done.stderr
-
-
-def test_an_adapter_and_a_model_are_refused(pair, tmp_path):
-    done = cef(pair[0], make(tmp_path / "adapter", 0, 2), "--alpha", "0.5", "--out", tmp_path / "out")
-    assert done.returncode == 2
-    assert "has no adapter_config.json" in done.stderr
 
 
 @pytest.mark.parametrize(
