@@ -59,7 +59,13 @@ def main() -> Any:
             stream.reconfigure(errors="backslashreplace")
     try:
         return app()
-    except (CefError, OSError, KeyboardInterrupt) as error:
+    except SystemExit as end:
+        if isinstance(
+            getattr(end.__context__, "__cause__", None), KeyboardInterrupt
+        ):  # typer makes it exit 130
+            errors.print("interrupted; run the same command again to continue")
+        raise
+    except (CefError, OSError) as error:
         if os.environ.get("CEF_DEBUG"):
             raise
         if isinstance(error, OSError):  # disk full, no permission, a file where a folder should be
@@ -73,9 +79,6 @@ def main() -> Any:
                 soft_wrap=True,
             )
             sys.exit(2)
-        if isinstance(error, KeyboardInterrupt):
-            errors.print("interrupted; run the same command again to continue")
-            sys.exit(130)
         errors.print(plain(f"cef: {error}"), markup=False, highlight=False, soft_wrap=True)
         sys.exit(3 if isinstance(error, InstrumentError) else 2)
 

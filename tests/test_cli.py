@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -201,3 +203,32 @@ def test_a_file_that_cannot_be_replaced_leaves_no_temporary_one(tmp_path):
 
 def test_a_size_of_files_beyond_any_disk_means_one_file():
     assert _bytes(1e300) == _bytes(1e9)
+
+
+def test_an_interrupted_command_says_how_to_continue(tmp_path):
+    (tmp_path / "slow_agent.py").write_text(
+        "import pathlib, time\n"
+        "class Slow:\n"
+        "    def act(self, messages):\n"
+        f"        pathlib.Path({str(tmp_path / 'asked')!r}).touch()\n"
+        "        time.sleep(60)\n"
+        "        return ''\n"
+    )
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    arguments = [
+        "--agent",
+        "slow_agent:Slow",
+        "--problems",
+        "builtin:easy?count=1",
+        "--out",
+        tmp_path / "out",
+    ]
+    command = [sys.executable, "-m", "cef_env.cli", "rollout", *arguments]
+    with subprocess.Popen(command, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True) as process:
+        while not (tmp_path / "asked").exists():
+            assert process.poll() is None, process.communicate()[1]
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, printed = process.communicate(timeout=100)
+    assert process.returncode == 130
+    assert printed.endswith("interrupted; run the same command again to continue\n")
