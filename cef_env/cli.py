@@ -60,9 +60,8 @@ def main() -> Any:
     try:
         return app()
     except SystemExit as end:
-        if isinstance(
-            getattr(end.__context__, "__cause__", None), KeyboardInterrupt
-        ):  # typer makes it exit 130
+        # typer turns an interrupt into this exit
+        if isinstance(getattr(end.__context__, "__cause__", None), KeyboardInterrupt):
             errors.print("interrupted; run the same command again to continue")
         raise
     except (CefError, OSError) as error:
