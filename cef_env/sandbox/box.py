@@ -222,10 +222,19 @@ class Box:
         message = {"arguments": list(arguments), "files": [], "collect": []}
         self._send(b"T" + json.dumps(message).encode(), [stdin, output, output])
 
+    def forget_memory(self) -> None:
+        """Of what `begin` started: what it did to memory until now did not end it."""
+        if self._cgroup:
+            self._cgroup.start_test()
+
     def end(self, timeout_s: float) -> tuple[int, bool]:
-        """Wait for the end of what `begin` started; its status, and whether it was out of memory."""
+        """Wait for the end of what `begin` started; its status, and whether it was killed for its memory.
+
+        Only a control group kills for that. Without one an allocation fails, which a program may survive: the
+        peak of its life does not tell what ended it.
+        """
         status, _, _, _, _, out_of_memory = self._report(timeout_s)
-        return status, out_of_memory
+        return status, out_of_memory and self._cgroup is not None
 
     def _report(self, timeout_s: float) -> tuple[int, Stop, int, int, int, bool]:
         """What the runner says of one test: status, stop, CPU ns, wall ns, peak bytes, out of memory."""

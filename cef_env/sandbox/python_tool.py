@@ -100,6 +100,8 @@ class PythonTool:
         if self._interpreter is None:
             box = self._ready(Limits(LIFE_CPU_S, self.limits.memory_bytes, self.limits.output_bytes))
             self._interpreter = _Interpreter(box, self.limits.cpu_s)
+        elif self._box is not None:
+            self._box.forget_memory()
         failed = self._interpreter.execute(source, self.limits.wall_s)
         output, exceeded = self._interpreter.printed(self.limits.output_bytes)
         if failed is not None and not exceeded:

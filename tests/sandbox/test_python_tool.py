@@ -152,6 +152,32 @@ class Impatient(Limits):
     wall_s = 0.5
 
 
+SURVIVED = {
+    "itself": "try: bytearray(1 << 31)\nexcept MemoryError: print('survived')",
+    "a child": """
+import os
+child = os.fork()
+if not child:
+    pages = []
+    while True: pages.append(b'x' * (1 << 20))
+os.waitpid(child, 0)
+print('survived')
+""",
+}
+
+
+@pytest.mark.parametrize("who", SURVIVED)
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGSEGV"])
+def test_a_death_is_not_laid_to_memory_that_was_survived(episode: PythonTool, who: str, name: str) -> None:
+    skip_unless(episode, forks=who == "a child")
+    result = episode.run(SURVIVED[who])
+    if "survived" not in result.output:
+        pytest.skip("not survived in this tier")
+    result = episode.run(f"import os, signal; os.kill(os.getpid(), signal.{name})")
+    assert result.stopped == ""
+    assert f"[the interpreter was ended by {name}" in result.output
+
+
 @pytest.mark.parametrize("state", ["call", "episode"])
 def test_idle_code_ends_with_the_wall_time(state: Literal["call", "episode"]) -> None:
     with PythonTool(resolve(), state, Impatient(cpu_s=0.5, memory_bytes=64 << 20)) as tool:
@@ -160,7 +186,6 @@ def test_idle_code_ends_with_the_wall_time(state: Literal["call", "episode"]) ->
 
 
 def test_a_killed_interpreter(tool: PythonTool) -> None:
-    tool.reset()  # without cgroups one that ever was over its memory is taken to end for that
     result = tool.run("import os; print('a', flush=True); os.kill(os.getpid(), 11)")
     assert result.output.startswith("a\n[the interpreter was ended by SIGSEGV")
     assert result.failed
