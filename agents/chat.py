@@ -20,7 +20,10 @@ _ANSWER = "what-was-said"
 def require_template(tokenizer: Any) -> None:
     """`UserError` unless the tokenizer can write conversations and end answers."""
     if not getattr(tokenizer, "chat_template", None):
-        raise UserError("the tokenizer has no chat template; use an instruct model, or set one")
+        where = f"{tokenizer.name_or_path}: " if getattr(tokenizer, "name_or_path", "") else ""
+        raise UserError(
+            f"{where}no tokenizer with a chat template is there; use an instruct model, or set one"
+        )
     if tokenizer.eos_token_id is None:
         raise UserError("the tokenizer has no end token (eos_token); set one")
 

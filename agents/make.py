@@ -86,6 +86,11 @@ def _own(spec: str, module: str, name: str, options: dict[str, Any]) -> Agent:
     if isinstance(found, Agent) and not inspect.isclass(found):
         _require_arguments(spec, lambda: None, **options)
         return found
+    if inspect.isfunction(found) and list(inspect.signature(found).parameters)[:1] == ["messages"]:
+        raise UserError(
+            f"agent {spec!r}: is a function of messages; give an object or a class with "
+            "act(messages) -> str, or a function of (statement, terminal)"
+        )
     if not callable(found):
         raise UserError(f"agent {spec!r}: it has no act(messages) -> str and cannot be called to make one")
     _require_arguments(spec, found, **options)

@@ -155,7 +155,7 @@ def _tiers(checkup: Checkup) -> Table:
 def _self_test(report: SelfTestReport) -> list[RenderableType]:
     columns = sorted({got for _, got in report.confusion})
     table = Table(title="Self-test: runs by right verdict and verdict given", title_justify="left")
-    table.add_column("right verdict")
+    table.add_column("right verdict", overflow="fold")
     for got in columns:
         table.add_column(got.replace("_", "\n"), justify="right")
     for expected in sorted({expected for expected, _ in report.confusion}):
@@ -164,7 +164,7 @@ def _self_test(report: SelfTestReport) -> list[RenderableType]:
             runs = report.confusion.get((expected, got), 0)
             right = got in expected.split("/")
             cells.append(Text(str(runs) if runs else "", style="green" if right else "bold red"))
-        table.add_row(expected, *cells)
+        table.add_row(expected.replace("_", " ").replace("/", " or "), *cells)
     parts: list[RenderableType] = [table]
     for item in report.disagreements:
         detail = f" ({readable(item.detail, MAX_DETAIL)})" if item.detail else ""

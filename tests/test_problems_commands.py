@@ -49,6 +49,9 @@ def test_list(cef, source: str) -> None:
     _, out, _ = cef("list", source + "?difficulty=hard", "--long")
     assert "2024-08-15" in out
     assert "easy" not in out
+    _, out, _ = cef("list", "builtin:hard?count=3", "--long")
+    ids = "".join(line.split("│")[1].strip() for line in out.splitlines() if line.startswith("│"))
+    assert ids == "".join(cef("list", "builtin:hard?count=3")[1].split())  # folded, not cut
 
 
 def test_show(cef, source: str) -> None:

@@ -64,7 +64,9 @@ def judge(
 def _read(path: Path) -> str:
     try:
         return path.read_bytes().decode()  # not as text: line ends are the program's own
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise UserError(f"file {str(path)!r} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
         raise UserError(f"file {str(path)!r} cannot be read as text: {error}") from error
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from cef_env.commands.console import console, errors, plain, print_json
 from cef_env.errors import UserError
@@ -60,7 +60,7 @@ def problems_list(
             line = {"id": id_, "levels": outline.levels, "tests": outline.tests, **_about(outline)}
             typer.echo(json.dumps(line))
     elif long:
-        table = Table("id", "tests", "levels", "characters", "difficulty", "date")
+        table = Table(Column("id", overflow="fold"), "tests", "levels", "characters", "difficulty", "date")
         for id_ in problems.ids:
             outline = problems.outline(id_)
             levels = " ".join(map(str, outline.levels))

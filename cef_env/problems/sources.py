@@ -51,6 +51,8 @@ def load(source: Source, skip_bad: bool = False, progress: Progress | None = Non
         return _builtin(source, rest)
     if scheme not in _FORMATS:
         choices = ", ".join(["builtin", *_FORMATS])
+        if source.endswith(".jsonl"):
+            choices = f"jsonl:{source}, or one of {choices}"
         raise UserError(f"problem source {source!r}: unknown scheme {scheme!r}; use {choices}")
     return _local(source, scheme, rest, skip_bad, progress)
 

@@ -33,6 +33,8 @@ def makes_class():
     return Agent
 def solve(statement, terminal):
     return None
+def answers(messages):
+    return ""
 ready = Agent("ready")
 number = 5
 """
@@ -114,6 +116,7 @@ def test_models_take_temperature_and_max_new_tokens_alike(
         ("own_agent:leaves", {}, "cannot be made: SystemExit: 0"),
         ("exits:x", {}, r"exits cannot be imported: SystemExit: 0 \(.*exits.py, line 2\)"),
         ("own_agent:nothing", {}, r"what it returned has no act\(messages\)"),
+        ("own_agent:answers", {}, "is a function of messages; give an object or a class with act"),
         ("own_agent:makes_class", {}, r"what it returned has no act\(messages\)"),
         ("own_agent:number", {}, "cannot be called to make one"),
         ("bad_syntax:x", {}, r"cannot be imported: SyntaxError: .*\(bad_syntax.py, line 1\)"),

@@ -192,5 +192,5 @@ def test_what_cannot_be_sampled_with_is_refused(tiny: Tiny, options: Any, messag
 
 def test_a_tokenizer_without_a_chat_template_is_refused(tiny: Tiny) -> None:
     bare = SimpleNamespace(chat_template=None, eos_token_id=2)
-    with pytest.raises(UserError, match="no chat template"):
+    with pytest.raises(UserError, match="no tokenizer with a chat template is there"):
         TransformersAgent(tiny[0], bare)
