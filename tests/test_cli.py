@@ -225,7 +225,11 @@ def test_an_interrupted_command_says_how_to_continue(tmp_path):
         tmp_path / "out",
     ]
     command = [sys.executable, "-m", "cef_env.cli", "rollout", *arguments]
-    with subprocess.Popen(command, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=ROOT, env=env, stderr=subprocess.PIPE, text=True,
+        # A shell's job in the background ignores interrupts, and so would what it starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    ) as process:  # fmt: skip
         while not (tmp_path / "asked").exists():
             assert process.poll() is None, process.communicate()[1]
             time.sleep(0.05)
